@@ -10,6 +10,7 @@ import yaml
 from charts.tests.files import OPERATOR, Manifest, by_kind, manifests, render
 from chiplog_core.manifest.shapes import object_shape
 from chiplog_core.model.topic_policies import TopicPolicies
+from chiplog_core.naming import labels
 from chiplog_core.spark.choices import Allowed
 from chiplog_operator.main import options
 from e2e.cluster import build
@@ -138,6 +139,26 @@ def test_a_policy_of_who_asks_is_the_file_and_refuses_where_it_cannot_judge(
     assert binding["spec"]["policyName"] == name
     (term,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
     assert term["values"] == ["team-a"]
+
+
+@pytest.mark.cluster
+def test_the_operator_deletes_only_the_claims_of_brokers(helm: Path) -> None:
+    file = yaml.safe_load((OPERATOR / "policies" / "claims.yaml").read_text())
+    found = all_policies(helm, "--namespace", "elsewhere")
+    (policy,) = (
+        one
+        for one in by_kind(found, "ValidatingAdmissionPolicy")
+        if one["metadata"]["name"] == "chiplog-operator-claims"
+    )
+
+    (condition,) = policy["spec"]["matchConditions"]
+    assert {key: policy["spec"][key] for key in file} == file
+    account = "system:serviceaccount:elsewhere:chiplog-operator"
+    assert condition["expression"] == f"request.userInfo.username == '{account}'"
+    (judged,) = file["validations"]
+    assert all(label in judged["expression"] for label in (labels.CLUSTER, labels.BROKER_ID))
+    (rule,) = file["matchConstraints"]["resourceRules"]
+    assert (rule["operations"], rule["resources"]) == (["DELETE"], ["persistentvolumeclaims"])
 
 
 @pytest.mark.cluster

@@ -79,10 +79,15 @@ def test_the_operator_may_apply_every_kind_it_builds(kind: kinds.Kind) -> None:
         assert Right(group, kind.plural, ALL, verb) in has, verb
 
 
-def test_nothing_that_holds_data_can_be_deleted_by_the_operator() -> None:
+def test_what_holds_data_is_deleted_one_by_one_and_brokers_never() -> None:
     has = chart_rights("namespaced")
-    for group, resource in (("", "persistentvolumeclaims"), ("chiplog.dev", "brokers")):
-        assert Right(group, resource, ALL, "delete") not in has
+    on_claims = {right.verb for right in has if right.resource == "persistentvolumeclaims"}
+    assert on_claims == {"get", "list", "watch", "patch", "delete"}, (
+        "neither create nor a whole list"
+    )
+    assert {right.verb for right in has if right.resource == "persistentvolumes"} == set()
+    for verb in ("delete", "deletecollection"):
+        assert Right("chiplog.dev", "brokers", ALL, verb) not in has
     assert Right("", "secrets", ALL, "list") not in has
 
 

@@ -10,8 +10,8 @@ started. What is created is created by a request that fails where something is t
 written to is named by its uid.
 
 Only kinds without data are ever deleted (those the builders make), and a broker's objects only
-when its Broker is retired. Volume claims, Brokers and PartitionMaps are never touched but to
-grow a claim.
+when its Broker is retired. Brokers and PartitionMaps are never touched; volume claims only to grow
+them, and to say who owns them (`claim_owners`).
 """
 
 import logging
@@ -40,6 +40,7 @@ from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import annotations_of, key_of, labels_of, metadata, uid_of
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.claim_owners import ClaimOwners
 from chiplog_operator.clock import Clock
 from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.resources import build
@@ -139,6 +140,7 @@ class Applier:
         self._broker_image = broker_image
         self._operator_namespace = operator_namespace
         self._known: dict[ClusterKey, _Known] = {}
+        self._claim_owners = ClaimOwners(api, caches, authority)
 
     def revisions(
         self, cluster: BrokerCluster | None, brokers: Iterable[BrokerId]
@@ -200,6 +202,7 @@ class Applier:
                 key, kind, [manifest for wait_s, manifest in with_waits if wait_s <= 0]
             )
         results += await self._grow_claims(key, cluster)
+        results += await self._claim_owners.update(key, cluster)
         keep = {(manifest["kind"], key_of(manifest).name) for manifest in wanted}
         for kind, live in self._unwanted(key, cluster, keep):
             if _may_delete(live, wanted_brokers, brokers):
@@ -210,6 +213,11 @@ class Applier:
             is_unfinished=any(problem is not None for problem in results),
             requeue_after_s=min(waits_s),
         )
+
+    async def release_claims(self, cluster: BrokerCluster) -> None:
+        """Release the volume claims that the cluster should not own, although the rest of its spec
+        is not applied: nothing is lost by that."""
+        await self._claim_owners.update(_key(cluster), cluster, may_own=False)
 
     def _known_of(self, cluster: BrokerCluster) -> _Known:
         return self._known.setdefault(_key(cluster), _Known())

@@ -22,9 +22,11 @@ from chiplog_core.model.actions import (
     Action,
     Announce,
     Create,
+    DeleteClaim,
     DeleteGroup,
     DeleteMap,
     EventType,
+    RebuildVolume,
     Replace,
     Report,
     RestartPod,
@@ -50,6 +52,7 @@ from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.status_patch import status_patch
 from chiplog_operator.targets import KIND_OF, facts_of, rank_of, target_of
 from chiplog_operator.topic_writes import write_topic
+from chiplog_operator.volumes import Volumes
 from chiplog_operator.write_results import WriteResults
 from chiplog_operator.writes import (
     ENDING_NAMESPACE,
@@ -135,6 +138,7 @@ class Executor:
         self._instance = instance
         self._events_again_s = float("-inf")
         self._event_recorder = EventRecorder(caches, clock, self)
+        self._volumes = Volumes(self._cached_api)
 
     async def execute(
         self,
@@ -232,8 +236,8 @@ class Executor:
                 await self._report(executed, action)
             case Announce():
                 await self.announce(action)
-            case RestartPod():
-                await self._restart(cluster, action)
+            case RestartPod() | RebuildVolume() | DeleteClaim():
+                await self._delete(cluster, action)
             case WriteTopic():
                 outcome.without_event += await self._write_topic(cluster, action)
 
@@ -358,6 +362,17 @@ class Executor:
                 message=action.message or f"The operator restarts broker {action.broker_id}",
             )
         )
+
+    async def _delete(
+        self, cluster: ClusterKey, action: RestartPod | RebuildVolume | DeleteClaim
+    ) -> None:
+        """Delete a pod, a volume claim, or both, and report why."""
+        if isinstance(action, RestartPod):
+            await self._restart(cluster, action)
+        elif isinstance(action, RebuildVolume):
+            await self.announce(await self._volumes.rebuild(cluster, action))
+        else:
+            await self.announce(await self._volumes.delete_of_retired(cluster, action))
 
     async def _remove_request(self, cluster: ClusterKey, stateful_set: str) -> None:
         """Remove the annotation that requested a restart, so that it causes just one."""

@@ -192,6 +192,7 @@ class ClusterLoop:
             self._announced = ()
             return Applied()
         if not plan.may_apply:
+            await self._parts.applier.release_claims(world.cluster)
             return Applied()
         applied = await self._parts.applier.apply(world.cluster, plan.brokers, world.brokers)
         applied = replace(applied, problems=(*problems, *applied.problems))

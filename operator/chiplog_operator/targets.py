@@ -4,8 +4,10 @@ from chiplog_core.model.actions import (
     Action,
     Announce,
     Create,
+    DeleteClaim,
     DeleteGroup,
     DeleteMap,
+    RebuildVolume,
     Replace,
     Report,
     RestartPod,
@@ -38,6 +40,8 @@ def rank_of(action: Action) -> tuple[int, int]:
             return (0, -action.weight)
         case Create() | SetMetadata() | WriteTopic() | DeleteMap() | DeleteGroup() | RestartPod():
             return (1, 0)
+        case RebuildVolume() | DeleteClaim():
+            return (1, 1)  # after the writes that they wait for anyway
         case Announce() | Report():
             return (2, 0)
 
@@ -53,7 +57,7 @@ def target_of(action: Action) -> tuple[Kind, Metadata] | None:
             return kinds.CONSUMER_GROUPS, action.metadata
         case Report() | SetMetadata():
             return KIND_OF[action.kind.kind], action.metadata
-        case Announce() | RestartPod():
+        case Announce() | RestartPod() | RebuildVolume() | DeleteClaim():
             return None
 
 
@@ -62,8 +66,10 @@ def facts_of(action: Action) -> dict[str, str]:
     match action:
         case Announce():
             return {"reason": action.reason, "object": action.metadata.name}
-        case RestartPod():
+        case RestartPod() | RebuildVolume():
             return {"object": action.pod_name}
+        case DeleteClaim():
+            return {"object": action.claim_name}
         case _:
             target = target_of(action)
             return {"object": target[1].name} if target else {}

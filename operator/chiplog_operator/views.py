@@ -133,7 +133,7 @@ def pod(manifest: Manifest) -> PodState:
         ready=ready,
         deleting="deletionTimestamp" in meta,
         revision=annotations_of(manifest).get(labels.REVISION, ""),
-        annotations=_restart_annotations(annotations_of(manifest)),
+        annotations=_known_annotations(annotations_of(manifest)),
         message="" if ready else _why_not_running(manifest),
     )
 
@@ -143,14 +143,14 @@ def stateful_set(manifest: Manifest) -> StatefulSetState:
     template = (manifest.get("spec") or {}).get("template") or {}
     return StatefulSetState(
         name=metadata(manifest)["name"],
-        annotations=_restart_annotations(annotations_of(manifest)),
-        template_annotations=_restart_annotations(annotations_of(template)),
+        annotations=_known_annotations(annotations_of(manifest)),
+        template_annotations=_known_annotations(annotations_of(template)),
     )
 
 
-def _restart_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """The annotations by which users request a restart."""
-    return {key: annotations[key] for key in labels.RESTART_ANNOTATIONS if key in annotations}
+def _known_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The annotations by which users request a restart or a new volume."""
+    return {key: annotations[key] for key in labels.POD_ANNOTATIONS if key in annotations}
 
 
 def _bound_at(manifest: Manifest) -> datetime | None:
@@ -164,10 +164,14 @@ def claim(manifest: Manifest) -> ClaimState:
     meta, spec = metadata(manifest), manifest.get("spec") or {}
     status = manifest.get("status") or {}
     phase = status.get("phase", "")
+    node = annotations_of(manifest).get(SELECTED_NODE, "")
     return ClaimState(
         name=meta["name"],
+        uid=meta.get("uid", ""),
+        owners=frozenset(owner_uids(manifest)),
         is_pending=phase == "Pending",
-        has_node=bool(annotations_of(manifest).get(SELECTED_NODE)),
+        has_node=bool(node),
+        node=node,
         has_volume=bool(spec.get("volumeName")),
         deleting="deletionTimestamp" in meta,
         created_at=_moment(meta.get("creationTimestamp")),
@@ -175,6 +179,11 @@ def claim(manifest: Manifest) -> ClaimState:
         capacity=_storage(status.get("capacity") or {}) if phase == "Bound" else None,
         storage_class=spec.get("storageClassName") or "",
     )
+
+
+def owner_uids(manifest: Manifest) -> list[str]:
+    """The uids in the object's ownerReferences."""
+    return [owner.get("uid", "") for owner in metadata(manifest).get("ownerReferences") or []]
 
 
 def _storage(sizes: Mapping[str, Any]) -> Quantity | None:
@@ -240,6 +249,7 @@ def kept_node(node: Manifest) -> Manifest:
             for name in ("name", "uid", "resourceVersion", "labels")
             if name in meta
         },
+        "spec": {"unschedulable": (node.get("spec") or {}).get("unschedulable") is True},
         "status": {"addresses": status.get("addresses") or []},
     }
 
@@ -252,6 +262,7 @@ def node(manifest: Manifest) -> NodeState:
         name=metadata(manifest)["name"],
         address=internal[0] if internal else "",
         labels=labels_of(manifest),
+        cordoned=(manifest.get("spec") or {}).get("unschedulable") is True,
     )
 
 

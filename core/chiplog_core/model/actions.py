@@ -155,6 +155,50 @@ class RestartPod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """The versions of the objects from which something that cannot be undone was decided. It is
+    done only if a consistent read returns exactly these versions."""
+
+    cluster_uid: str
+    """uid of the BrokerCluster."""
+    maps: Mapping[str, str]
+    """Name -> resource version of every PartitionMap of the cluster."""
+    brokers: Mapping[str, str]
+    """The same of every Broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildVolume:
+    """Delete a broker's volume claim and its pod, so that its StatefulSet creates both again.
+
+    The claim goes first: Kubernetes keeps a claim that is being deleted until its pod is gone, so
+    the next pod cannot start with it.
+    """
+
+    broker_id: BrokerId
+    pod_name: str
+    pod_uid: str
+    claim_uid: str
+    """uid of the claim; empty if the pod has none."""
+    serving: Mapping[str, str]
+    """Name -> uid of other pods of the cluster that must be ready, since they have the data."""
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteClaim:
+    """Delete the volume claim of a retired broker, as recorded in the Broker's
+    `spec.claimRemoval`."""
+
+    broker_id: BrokerId
+    broker: Metadata
+    """Metadata of the Broker object."""
+    claim_name: str
+    claim_uid: str
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTopic:
     """Create, patch or delete a Topic for an admin client, as field manager KAFKA_ADMIN.
 
@@ -183,6 +227,8 @@ Action: TypeAlias = (
     | Report
     | Announce
     | RestartPod
+    | RebuildVolume
+    | DeleteClaim
     | WriteTopic
 )
 

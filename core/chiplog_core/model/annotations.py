@@ -61,6 +61,9 @@ MANAGED: Final = Switch(labels.MANAGED, "false", "true", "the operator does not 
 MANUAL_ROLLING_UPDATE: Final = Switch(
     labels.MANUAL_ROLLING_UPDATE, "true", "false", "no broker is restarted", is_wary=False
 )
+DELETE_POD_AND_PVC: Final = Switch(
+    labels.DELETE_POD_AND_PVC, "true", "false", "no volume is deleted", is_wary=False
+)
 
 USERS_KEYS: Final = frozenset(
     {labels.PAUSE, labels.MANAGED, labels.UNCLEAN_ELECTION, labels.REBALANCE}
@@ -93,6 +96,8 @@ def unknown_keys(metadata: Metadata) -> Iterator[Problem]:
     for key in sorted(key for key in chiplog_keys if key not in known_keys)[:MAX_UNKNOWN]:
         if key == labels.MANUAL_ROLLING_UPDATE:  # known, but only on StatefulSets and pods
             message, remedy = "restarts nothing on this object", ROLLING_UPDATE_REMEDY
+        elif key == labels.DELETE_POD_AND_PVC:  # known, but only on pods
+            message, remedy = "deletes nothing on this object", "annotate the pod of a broker"
         else:
             likely = nearest(key, USERS_KEYS)
             message = "is unknown"

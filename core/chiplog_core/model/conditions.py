@@ -56,6 +56,9 @@ class ConditionType(StrEnum):
     DISK_PRESSURE = "DiskPressure"
     """A broker's volume is nearly full, and it refuses writes until there is enough space."""
 
+    REBUILD_REFUSED = "RebuildRefused"
+    """An annotation asks for a new volume of a broker, but the present one is still needed."""
+
     LAG_WITHIN_OBJECTIVE = "LagWithinObjective"
     """A consumer group's lag is below what its spec allows."""
 

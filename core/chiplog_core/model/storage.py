@@ -28,6 +28,7 @@ class Storage:
     ] = None
     delete_claim: Annotated[
         bool,
-        "Delete the volumes when the cluster is deleted. If false, a cluster that is created "
-        "again under this name continues with its data.",
+        "Delete the volume of a broker that was removed, and all volumes when the cluster is "
+        "deleted. If false, they stay, and a cluster that is created again under this name "
+        "continues with its data.",
     ] = False

@@ -47,6 +47,13 @@ RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 RESTART_ANNOTATIONS = (MANUAL_ROLLING_UPDATE, RESTARTED_AT)
 
+DELETE_POD_AND_PVC = f"{api.GROUP}/delete-pod-and-pvc"
+"""Annotation of a broker's pod: "true" deletes the pod and its volume, and both are created again,
+as soon as other replicas have everything that is on the volume. Strimzi has the same annotation."""
+
+POD_ANNOTATIONS = (*RESTART_ANNOTATIONS, DELETE_POD_AND_PVC)
+"""The annotations of pods, StatefulSets and their templates that the operator acts on."""
+
 MANAGED = f"{api.GROUP}/managed"
 """Annotation of a Topic: with "false" the operator does not change the topic, not even when the
 object is deleted."""

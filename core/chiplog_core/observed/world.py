@@ -34,22 +34,21 @@ class PodState:
     revision: str = ""
     """The annotation `labels.REVISION` with which the pod was created."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """The pod's annotations that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
+    """Those of the pod's annotations that the operator acts on (`labels.POD_ANNOTATIONS`)."""
     message: str = ""
     """Why the pod does not run, as Kubernetes reports it; empty if it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulSetState:
-    """A broker's StatefulSet, as far as decisions need it: its annotations that ask for a
-    restart."""
+    """A broker's StatefulSet, as far as decisions need it: its annotations."""
 
     name: str
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """The StatefulSet's own annotations that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
+    """Those of the StatefulSet's own annotations that the operator acts on
+    (`labels.POD_ANNOTATIONS`)."""
     template_annotations: Mapping[str, str] = field(default_factory=dict)
-    """The annotations in the StatefulSet's pod template that ask for a restart
-    (`labels.RESTART_ANNOTATIONS`)."""
+    """The same of the StatefulSet's pod template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +56,17 @@ class ClaimState:
     """A broker's volume claim, as far as decisions need it."""
 
     name: str
+    uid: str = ""
+    owners: frozenset[str] = frozenset()
+    """The uids of the objects that own the claim: the BrokerCluster if the claim should be deleted
+    with it."""
     is_pending: bool = False
     """Whether the claim has no volume yet (phase Pending)."""
     has_node: bool = False
     """Whether the scheduler chose a node for the claim's volume
     (`volume.kubernetes.io/selected-node`)."""
+    node: str = ""
+    """That node; empty if there is none."""
     has_volume: bool = False
     """Whether the claim names a volume, bound or not."""
     deleting: bool = False
@@ -81,6 +86,9 @@ class NodeState:
     address: str = ""
     """The node's address of type InternalIP."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    cordoned: bool = False
+    """Whether no new pod is scheduled there (`spec.unschedulable`), as after `kubectl cordon` and
+    during `kubectl drain`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

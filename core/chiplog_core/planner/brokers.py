@@ -11,25 +11,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 
-from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
+from chiplog_core.ids import BrokerId, TopicId
 from chiplog_core.model.actions import Action, Create, Replace
 from chiplog_core.model.admin import AdminAnswer
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
+from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_core.naming import labels, names
-from chiplog_core.observed.broker_states import BrokerStates, ProcessState
+from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.pinned import pinning_topics
 from chiplog_core.observed.sessions import in_its_session
 from chiplog_core.observed.settings import Settings, config_for_brokers
 from chiplog_core.observed.world import World
 from chiplog_core.planner.admin_requests import AdminPlan
+from chiplog_core.planner.cordoned import cordoned_brokers
+from chiplog_core.planner.data_holders import holding, named_by_newer_reports
 from chiplog_core.planner.endpoints import broker_endpoints
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
-from chiplog_core.planner.reassignment import states_of
-from chiplog_core.planner.regression import is_above
 from chiplog_core.planner.throttles import throttle_config, throttled_broker
 from chiplog_core.planner.wanted_replicas import leaving_brokers
 from chiplog_core.problems import Problem
@@ -136,10 +136,9 @@ def _wanted(world: World, settings: Settings) -> _Wanted:
         return _Wanted(ids, _present_intents(world, ids))
     problems = _scale_in_problems(world, cluster, surplus) if surplus else ()
     leaving = () if problems else surplus
-    intents = {
-        broker_id: BrokerIntent.REMOVE if broker_id in leaving else BrokerIntent.SERVE
-        for broker_id in ids
-    }
+    intents = dict.fromkeys(ids, BrokerIntent.SERVE)
+    intents |= dict.fromkeys(cordoned_brokers(world).intersection(ids), BrokerIntent.DRAIN)
+    intents |= dict.fromkeys(leaving, BrokerIntent.REMOVE)
     return _Wanted(ids, intents, problems)
 
 
@@ -164,51 +163,7 @@ def _removable(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
     is_known = world.is_complete and not world.unreadable_maps and not brokers.unchecked_alive
     if not leaving or not is_known:  # mostly nobody leaves: then no map needs to be looked through
         return frozenset()
-    return leaving - _holding(world, brokers) - _named_by_newer_reports(world)
-
-
-def _holding(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
-    """The brokers that hold data of a partition, or are alive and have data to delete.
-
-    A dead broker is not waited for to delete what may go: it may be gone for good.
-    """
-    holding: set[BrokerId] = set()
-    deleting: set[BrokerId] = set()
-    for partition_map in world.maps.values():
-        for generation in partition_map.spec.generations:
-            for state in generation.partitions:
-                holding.update(state.replicas)
-                holding.update(ref.broker_id for ref in state.isr)
-                holding.update(one.broker for one in state.leftovers if one.removable_since is None)
-        for tombstone in partition_map.spec.tombstones:
-            deleting.update(set(tombstone.brokers) - set(tombstone.confirmed))
-    dead = {
-        broker_id
-        for broker_id in deleting
-        if (broker := brokers.by_id.get(broker_id)) is None
-        or broker.process_state is ProcessState.GONE
-    }
-    return frozenset(holding | (deleting - dead))
-
-
-def _named_by_newer_reports(world: World) -> frozenset[BrokerId]:
-    """The brokers that report a newer state of a partition than its map has, and the replicas that
-    such a report names: maps that went back do not name all who hold data."""
-    states: dict[tuple[TopicId, PartitionIndex], PartitionState] = {}
-    buried: set[TopicId] = set()
-    for partition_map in world.maps.values():
-        states |= states_of(partition_map.spec)
-        buried |= {tombstone.topic_id for tombstone in partition_map.spec.tombstones}
-    named: set[BrokerId] = set()
-    for broker_id, broker in world.brokers.items():
-        for report in broker.status.replica_reports:
-            state = states.get((report.topic_id, report.partition))
-            if report.topic_id in buried or (state is not None and not is_above(report, state)):
-                continue
-            named.update((broker_id, *report.replicas))
-            named.update(ref.broker_id for ref in report.isr)
-            named.update(one.broker for one in report.leftovers)
-    return frozenset(named)
+    return leaving - holding(world, brokers) - named_by_newer_reports(world)
 
 
 def _scale_in_problems(

@@ -26,6 +26,7 @@ from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.settings import Settings
 from chiplog_core.observed.volumes import size_reached
 from chiplog_core.observed.world import World
+from chiplog_core.planner.cordoned import why_not_scheduled
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.endpoints import bootstrap_addresses
 from chiplog_core.planner.leader_orders import is_in_force
@@ -33,6 +34,11 @@ from chiplog_core.planner.offsets_topic import offsets_status
 from chiplog_core.planner.other_reports import published, with_verdicts
 from chiplog_core.planner.restart_requests import restart_request_problems
 from chiplog_core.planner.rollout import Rollout, is_serving
+from chiplog_core.planner.volume_rebuilds import (
+    LAST_REPLICA,
+    RebuildRefusal,
+    rebuild_request_problems,
+)
 from chiplog_core.planner.wanted_replicas import leaving_brokers
 from chiplog_core.problems import Problem
 from chiplog_core.validate.broker_cluster import check_jobs
@@ -52,6 +58,7 @@ class ClusterFacts:
     problems: tuple[Problem, ...]
     counts: Counts
     rollout: Rollout
+    rebuild_refusals: tuple[RebuildRefusal, ...] = ()
     offsets_topic_verdicts: tuple[Verdict, ...] = ()
     """Conditions about `__consumer_offsets`, which has no Topic object."""
 
@@ -120,6 +127,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
         ]
     )
     verdicts += _disk_pressure(facts.world)
+    verdicts += _rebuild_refused(facts.rebuild_refusals)
     regressed = sorted(
         name
         for name, counts in facts.counts.of_topic.items()
@@ -153,7 +161,11 @@ def _without_jobs(settings: Settings) -> Iterator[Verdict]:
 
 def _annotation_warning(world: World) -> Iterator[Verdict]:
     """A warning for unknown annotations on the cluster or on brokers' StatefulSets and pods."""
-    problems = [*unknown_keys(world.metadata), *restart_request_problems(world)]
+    problems = [
+        *unknown_keys(world.metadata),
+        *restart_request_problems(world),
+        *rebuild_request_problems(world),
+    ]
     if problems:
         yield holds(ConditionType.WARNING, "UnknownAnnotation", problems_text(problems[:10]))
 
@@ -183,6 +195,16 @@ def _disk_pressure(world: World) -> Iterator[Verdict]:
             "topics, or enlarge spec.storage"
         )
         yield holds(ConditionType.DISK_PRESSURE, "VolumeNearlyFull", message)
+
+
+def _rebuild_refused(refusals: Sequence[RebuildRefusal]) -> Iterator[Verdict]:
+    """The condition RebuildRefused, if the request for a broker's new volume cannot be carried out
+    now. The reason is that of a refusal which does not pass by itself, if there is one."""
+    if refusals:
+        reasons = [refusal.reason for refusal in refusals]
+        reason = LAST_REPLICA if LAST_REPLICA in reasons else reasons[0]
+        message = "; ".join(refusal.message for refusal in refusals[:5])
+        yield holds(ConditionType.REBUILD_REFUSED, reason, message)
 
 
 def _ready(facts: ClusterFacts) -> Verdict:
@@ -240,7 +262,8 @@ def _why_not_ready(world: World, broker_id: BrokerId) -> str:
     if pod is None:
         why = "has no pod"
     elif pod.message:
-        why = pod.message
+        where = why_not_scheduled(world, broker_id)
+        why = f"{pod.message}; {where}" if where else pod.message
     elif broker is not None and broker.status.message:
         why = broker.status.message
     elif pod.deleting:

@@ -1,7 +1,7 @@
 """Placement of new partitions: of a new topic, and of a topic that grows by `Append`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, ReplicaRef
 from chiplog_core.model.broker import BrokerIntent
@@ -9,6 +9,7 @@ from chiplog_core.model.partition_map import Generation, PartitionState
 from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.world import World
 from chiplog_core.planner.assignments import NOWHERE, Placements
+from chiplog_core.planner.cordoned import cordoned_brokers
 from chiplog_core.planner.placement import Load, Placement, place
 from chiplog_core.topic_name import is_internal
 
@@ -24,6 +25,9 @@ class PlacementTargets:
     load: Load
     """How many replicas and preferred leaderships each of them has, including those of partitions
     that were placed in this plan."""
+    spare: Mapping[BrokerId, str | None] = field(default_factory=dict)
+    """Brokers on cordoned nodes, with their racks: used only for partitions with more replicas than
+    there are other brokers."""
 
     def place_partitions(
         self,
@@ -41,8 +45,9 @@ class PlacementTargets:
         spread: tuple[Placement, ...] = ()
         if any(number not in told for number in numbers):
             # Partitions that are placed by a user keep their places in the stripe free.
+            has_enough = len(self.racks) >= replicas
             spread = place(
-                self.racks,
+                self.racks if has_enough else {**self.racks, **self.spare},
                 existing=tuple(state.target for state in existing),
                 count=count,
                 replicas=replicas,
@@ -70,18 +75,27 @@ def find_placement_targets(
     world: World, brokers: BrokerStates, intents: Mapping[BrokerId, BrokerIntent]
 ) -> PlacementTargets:
     """The brokers that can take new partitions: those that are alive and not leaving, because a new
-    partition needs a leader from the beginning.
+    partition needs a leader from the beginning. Those on cordoned nodes are the spare ones.
 
     `intents` are the decisions of this plan about each broker. Internal topics are spread
     separately and do not count as load, so that a user's first topic begins with the first broker.
     """
-    refs = {
+    serving = {
         broker_id: broker.ref
         for broker_id, broker in brokers.by_id.items()
         if broker.ref is not None
         and broker.may_lead
         and not broker.is_leaving
         and intents.get(broker_id, BrokerIntent.SERVE) is BrokerIntent.SERVE
+    }
+    spare = {
+        broker_id: broker.ref
+        for broker_id in sorted(cordoned_brokers(world) - serving.keys())
+        if (broker := brokers.by_id.get(broker_id)) is not None
+        and broker.ref is not None
+        and broker.may_lead
+        and not broker.is_stopping
+        and intents.get(broker_id) is BrokerIntent.DRAIN
     }
     load = Load()
     maps_of_users = (
@@ -91,7 +105,10 @@ def find_placement_targets(
         for generation in partition_map.spec.generations:
             load.add(state.target for state in generation.partitions)
     return PlacementTargets(
-        {broker_id: brokers.by_id[broker_id].rack for broker_id in refs}, refs, load
+        racks={broker_id: brokers.by_id[broker_id].rack for broker_id in serving},
+        refs=serving | spare,
+        load=load,
+        spare={broker_id: brokers.by_id[broker_id].rack for broker_id in spare},
     )
 
 

@@ -129,7 +129,7 @@ class PlacementChecks:
             )
             waits[wait_key] = Wait(NOT_POSSIBLE, message)
             return False
-        available = len(self.targets.racks)
+        available = len(self.targets.refs)
         if available < replicas and len(placed) < len(partitions):
             message = (
                 f"needs {replicas} ready brokers, but there are {available}: wait for more "

@@ -10,7 +10,7 @@ from typing import Final
 
 from chiplog_core.ids import ReplicaRef
 from chiplog_core.model.actions import EventType, LeaderChange, News
-from chiplog_core.model.broker import Broker, BrokerSpec
+from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.conditions import Condition, ConditionStatus, ConditionType
 from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_core.model.verdicts import FAILED_APPLY
@@ -23,7 +23,12 @@ SHOULD_BE_TRUE: Final[Mapping[str, str]] = {
 }
 """Conditions that should be True, and the Event's message when they become so."""
 ONLY_WHEN_WRONG: Final = frozenset(
-    {ConditionType.WARNING, ConditionType.METADATA_REGRESSED, ConditionType.DISK_PRESSURE}
+    {
+        ConditionType.WARNING,
+        ConditionType.METADATA_REGRESSED,
+        ConditionType.DISK_PRESSURE,
+        ConditionType.REBUILD_REFUSED,
+    }
 )
 """Conditions that exist only while something is wrong."""
 SET_BY_USERS: Final = frozenset(
@@ -133,8 +138,20 @@ def _of_broker(broker: Broker, before: BrokerSpec, after: BrokerSpec) -> Iterato
             "sync for none"
         )
         yield News(kind, "BrokerFenced", message)
+    if after.intent is not before.intent:
+        yield from _of_intent(broker, before.intent, after.intent)
     if after.retired and not before.retired:
         yield News(EventType.NORMAL, "BrokerRetired", f"{who} is retired; its id is not used again")
+
+
+def _of_intent(broker: Broker, before: BrokerIntent, after: BrokerIntent) -> Iterator[News]:
+    """The Event when a broker is to give up its leaderships, or is to serve again."""
+    who = f"broker {broker.spec.broker_id}"
+    if after is BrokerIntent.DRAIN:
+        message = f"{who} gives its leaderships to other replicas, and gets no new partitions"
+        yield News(EventType.NORMAL, "BrokerDrains", message)
+    elif before is BrokerIntent.DRAIN and after is BrokerIntent.SERVE:
+        yield News(EventType.NORMAL, "BrokerServes", f"{who} may lead partitions again")
 
 
 def topic_created(spec: PartitionMapSpec) -> News:

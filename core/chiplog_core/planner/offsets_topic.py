@@ -79,11 +79,11 @@ def wanted_offsets_replicas(spec: PartitionMapSpec, settings: Settings, world: W
         return None
     if world.unreadable_brokers:
         return None  # they are not in `world.brokers`, and may serve
-    serving = sum(
-        broker.spec.intent is BrokerIntent.SERVE and not broker.spec.retired
+    staying = sum(
+        broker.spec.intent is not BrokerIntent.REMOVE and not broker.spec.retired
         for broker in world.brokers.values()
     )
-    return offsets_topic(settings.config, serving).replicas if serving else None
+    return offsets_topic(settings.config, staying).replicas if staying else None
 
 
 def offsets_status(world: World) -> OffsetsTopicStatus | None:

@@ -17,6 +17,7 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.admin_requests import AdminPlan, answer_requests
 from chiplog_core.planner.adoption import find_orphans
 from chiplog_core.planner.brokers import plan_brokers
+from chiplog_core.planner.claim_removals import claim_removals
 from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, next_report_ms
 from chiplog_core.planner.counts import count_partitions
 from chiplog_core.planner.growth import find_placement_targets
@@ -35,6 +36,7 @@ from chiplog_core.planner.rollout import Rollout, plan_rollout
 from chiplog_core.planner.stranded import find_stranded
 from chiplog_core.planner.topic_maps import MapPlanner
 from chiplog_core.planner.topic_reports import topic_reports
+from chiplog_core.planner.volume_rebuilds import find_rebuilds
 
 
 def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Plan:
@@ -49,6 +51,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     is_known = world.is_complete and not world.unreadable_brokers
     if settings.valid_cluster is not None and is_known:
         rollout = plan_rollout(world, brokers, brokers_plan.ids, counts)
+    rebuilds = find_rebuilds(world, settings, brokers, brokers_plan.ids, counts)
     moves = find_moves(world, counts, now, admin.elections, is_rolling=bool(rollout.pending))
     situation = Situation(
         world=world,
@@ -80,16 +83,20 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         problems=brokers_plan.problems,
         counts=counts,
         rollout=rollout,
+        rebuild_refusals=rebuilds.refusals,
         offsets_topic_verdicts=tuple(offsets_verdicts(situation, maps, counts.of_topic)),
     )
     actions: list[Action] = [*brokers_plan.actions, *maps.actions, *admin.writes]
     actions += metadata_changes(world, settings)
+    actions += claim_removals(world, settings, brokers)
     adoption = find_orphans(world, settings, now)
     actions += adoption.actions
     stranded = find_stranded(world, settings, now)
     # A rolling restart waits, so that not more brokers are down at the same time than it assumes.
     if stranded.restarts:
         actions += stranded.restarts
+    elif rebuilds.rebuild is not None:
+        actions.append(rebuilds.rebuild)
     elif rollout.restart is not None:
         actions.append(rollout.restart)
     if world.is_complete:

@@ -56,7 +56,7 @@ def plan_rollout(
     if being_deleted:
         return replace(found, waits_for=being_deleted)
     unhealthy = tuple(
-        broker_id for broker_id in broker_ids if not _is_healthy(world, brokers, broker_id, counts)
+        broker_id for broker_id in broker_ids if not is_healthy(world, brokers, broker_id, counts)
     )
     not_needed = tuple(broker_id for broker_id in found.pending if broker_id not in counts.needed)
     for broker_id in not_needed:  # first a pod that is not ready: the restart may repair it
@@ -81,7 +81,7 @@ def _is_outdated(world: World, broker_id: BrokerId) -> bool:
     return pod is not None and wanted is not None and not pod.deleting and pod.revision != wanted
 
 
-def _is_healthy(world: World, brokers: BrokerStates, broker_id: BrokerId, counts: Counts) -> bool:
+def is_healthy(world: World, brokers: BrokerStates, broker_id: BrokerId, counts: Counts) -> bool:
     """Whether the broker serves and all its replicas are in sync."""
     return is_serving(world, brokers, broker_id) and broker_id not in counts.lagging
 

@@ -221,7 +221,6 @@ def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
         (Feature.ROLL_POLICY, "spec.rollPolicy", spec.roll_policy is not None),
         (Feature.MAINTENANCE, "spec.maintenance", spec.maintenance is not None),
         (Feature.HIBERNATION, "spec.hibernate", spec.hibernate),
-        (Feature.CLAIM_DELETION, "spec.storage.deleteClaim", spec.storage.delete_claim),
     ]
     features += [
         (

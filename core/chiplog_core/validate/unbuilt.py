@@ -22,7 +22,6 @@ class Feature(StrEnum):
     HIBERNATION = "hibernation"
     MAINTENANCE = "maintenance of single brokers"
     LOAD_BALANCERS = "listeners behind load balancers"
-    CLAIM_DELETION = "deletion of the volumes together with the cluster"
     REMOVE_DISKS = "several data directories on a broker"
 
 
@@ -33,8 +32,6 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.HIBERNATION: "set it to false",
     Feature.MAINTENANCE: "remove it",
     Feature.LOAD_BALANCERS: "set it to internal or nodeport",
-    Feature.CLAIM_DELETION: "set it to false; after deleting the cluster delete its "
-    "PersistentVolumeClaims yourself",
     Feature.REMOVE_DISKS: "set it to remove-brokers",
 }
 """Each feature that is not built yet, with what to do instead."""
@@ -73,7 +70,6 @@ FIELDS: Mapping[Feature, tuple[Field, ...]] = {
     Feature.HIBERNATION: (Field(api.BROKER_CLUSTER, "spec.hibernate", "true"),),
     Feature.MAINTENANCE: (Field(api.BROKER_CLUSTER, "spec.maintenance"),),
     Feature.LOAD_BALANCERS: (Field(api.BROKER_CLUSTER, "spec.listeners[].type", "loadbalancer"),),
-    Feature.CLAIM_DELETION: (Field(api.BROKER_CLUSTER, "spec.storage.deleteClaim", "true"),),
     Feature.REMOVE_DISKS: (Field(api.REBALANCE, "spec.mode", "remove-disks"),),
 }
 """The fields with which users ask for each feature. `kubectl explain` says for each that it is not

@@ -211,7 +211,6 @@ def test_policies_that_do_not() -> None:
         ({"rollPolicy": {}}, "spec.rollPolicy"),
         ({"maintenance": {"brokers": [2]}}, "spec.maintenance"),
         ({"hibernate": True}, "spec.hibernate"),
-        ({"storage": {"size": "10Gi", "deleteClaim": True}}, "spec.storage.deleteClaim"),
         ({"listeners": [listener(type="loadbalancer")]}, "spec.listeners[0].type"),
     ],
 )

@@ -22,8 +22,10 @@ from chiplog_core.model.actions import (
     Action,
     Announce,
     Create,
+    DeleteClaim,
     DeleteMap,
     Plan,
+    RebuildVolume,
     Replace,
     Report,
     RestartPod,
@@ -87,6 +89,8 @@ class Kubernetes:
         self.pods: dict[BrokerId, PodState] = {}
         self.stateful_sets: Mapping[BrokerId, StatefulSetState] = {}
         self.claims: Mapping[BrokerId, ClaimState] = {}
+        self.cordoned: set[str] = set()
+        """Names of nodes."""
         self.disks: dict[BrokerId, Disk] = {}
         self.ended: dict[Incarnation, str] = {}
         self.failed_disks: set[Incarnation] = set()
@@ -95,7 +99,8 @@ class Kubernetes:
         """Who holds each broker's Lease."""
         self.revisions: dict[BrokerId, str] = {}
         self.announced: list[Announce] = []
-        self.restarted: list[RestartPod] = []
+        self.restarted: list[RestartPod | RebuildVolume] = []
+        self.deleted_claims: list[DeleteClaim] = []
         self.buried: set[TopicId] = set()
         """Topic ids that a tombstone ever named."""
         self.zones: Mapping[BrokerId, str] = {}
@@ -298,6 +303,7 @@ class Kubernetes:
                     name=f"node-{broker_id}",
                     address=f"10.0.0.{broker_id}",
                     labels={"zone": self.zones.get(broker_id, f"zone-{broker_id}")},
+                    cordoned=f"node-{broker_id}" in self.cordoned,
                 )
                 for broker_id in self.brokers
             },
@@ -338,7 +344,7 @@ class Kubernetes:
     def _due(self, **changes: Any) -> list[Action]:
         """What is to be done, but for restarts: those are a test's own business."""
         actions = self.plan(**changes).actions
-        return [one for one in actions if not isinstance(one, RestartPod)]
+        return [one for one in actions if not isinstance(one, RestartPod | RebuildVolume)]
 
     def statuses(self) -> list[BrokerStatus]:
         return [broker.status for broker in self.brokers.values()]
@@ -367,8 +373,8 @@ class Kubernetes:
                 self._report(action)
             case Announce():
                 self.announced.append(action)
-            case RestartPod():
-                self.restarted.append(action)
+            case RestartPod() | RebuildVolume() | DeleteClaim():
+                self._delete_object(action)
             case WriteTopic():
                 raise AssertionError("no admin request was made")
 
@@ -402,6 +408,18 @@ class Kubernetes:
             return
         meta = replace(meta, labels={**meta.labels, **action.labels})
         self._put(self.stored(replace(topic, metadata=meta)))
+
+    def _delete_object(self, action: RestartPod | RebuildVolume | DeleteClaim) -> None:
+        """What becomes of a pod is a test's own business; a claim is gone."""
+        if not isinstance(action, DeleteClaim):
+            self.restarted.append(action)
+            return
+        self.deleted_claims.append(action)
+        self.claims = {
+            broker_id: claim
+            for broker_id, claim in self.claims.items()
+            if claim.uid != action.claim_uid
+        }
 
     def _report(self, action: Report) -> None:
         if action.kind == BrokerCluster.KIND:

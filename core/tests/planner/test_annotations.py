@@ -175,3 +175,12 @@ def test_a_restart_that_is_asked_for_in_the_wrong_place_or_word() -> None:
 
 def test_a_long_value_is_cut() -> None:
     assert len(shown("x" * 10_000)) < 70
+
+
+def test_a_new_volume_is_requested_on_a_pod() -> None:
+    annotations = {labels.DELETE_POD_AND_PVC: "true"}
+    (problem,) = unknown_keys(Metadata(name="demo", annotations=annotations))
+    assert str(problem) == (
+        "metadata.annotations[chiplog.dev/delete-pod-and-pvc] deletes nothing on this object: "
+        "annotate the pod of a broker"
+    )

@@ -65,6 +65,7 @@ def test_a_claim_that_waits_for_its_first_consumer() -> None:
     found["metadata"]["creationTimestamp"] = "2026-01-01T00:00:05Z"
     claim = ClaimState(
         name="data-demo-broker-7-0",
+        uid="data-demo-broker-7-0",
         is_pending=True,
         created_at=datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC),
     )
@@ -72,7 +73,15 @@ def test_a_claim_that_waits_for_its_first_consumer() -> None:
 
     found["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "node-a"}
     found["spec"], found["status"] = {"volumeName": "pvc-1"}, {"phase": "Bound"}
-    assert views.claim(found) == replace(claim, is_pending=False, has_node=True, has_volume=True)
+    found["metadata"]["ownerReferences"] = [{"uid": "b1"}, {"uid": "s1"}]
+    assert views.claim(found) == replace(
+        claim,
+        is_pending=False,
+        has_node=True,
+        node="node-a",
+        has_volume=True,
+        owners=frozenset({"b1", "s1"}),
+    )
 
 
 def waiting_for(reason: str) -> dict[str, Any]:
@@ -141,7 +150,10 @@ def test_a_node() -> None:
     }
     kept = views.kept_node(node)
     assert "images" not in kept["status"]
-    assert views.node(kept) == NodeState(name="node-a", address="192.0.2.1", labels={"zone": "a"})
+    open_node = NodeState(name="node-a", address="192.0.2.1", labels={"zone": "a"})
+    assert views.node(kept) == open_node
+    cordoned = views.kept_node({**node, "spec": {"unschedulable": True, "podCIDR": "10.0.0.0/24"}})
+    assert views.node(cordoned) == replace(open_node, cordoned=True)
 
 
 def test_node_ports() -> None:
@@ -223,6 +235,8 @@ def test_a_nodes_heartbeat_means_nothing_and_its_zone_does(caches: Caches, heard
     assert heard.said == []
     caches[kinds.NODES].put(node(3, "b"))
     assert heard.said == ["all"]
+    caches[kinds.NODES].put({**node(4, "b"), "spec": {"unschedulable": True}})
+    assert heard.said == ["all", "all"]
 
 
 def group(version: int, **own: str) -> dict[str, Any]:

@@ -1,0 +1,198 @@
+"""Brokers that are to start again with an empty volume, as users request by an annotation.
+
+`chiplog.dev/delete-pod-and-pvc: "true"` on a broker's pod, as Strimzi has it: the operator deletes
+the pod and its PersistentVolumeClaim, and the StatefulSet creates both again. The broker then has
+an empty disk, and copies its replicas from the others.
+
+That cannot be undone, so it happens only when other replicas certainly have everything
+(`survivors`), to one broker at a time, and while all others are ready and in sync. The condition
+RebuildRefused says what a request waits for.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.actions import RebuildVolume
+from chiplog_core.model.annotations import DELETE_POD_AND_PVC, field_of
+from chiplog_core.model.verdicts import brokers_named
+from chiplog_core.naming import labels
+from chiplog_core.observed.broker_states import BrokerStates
+from chiplog_core.observed.settings import Settings
+from chiplog_core.observed.world import World
+from chiplog_core.planner.basis import basis_of
+from chiplog_core.planner.counts import Counts
+from chiplog_core.planner.data_holders import named_by_newer_reports
+from chiplog_core.planner.rollout import is_healthy
+from chiplog_core.planner.survivors import find_needs
+from chiplog_core.problems import Problem
+
+LAST_REPLICA = "LastInSyncReplica"
+WAITING_FOR_REPLICAS = "WaitingForReplicas"
+WAITING_FOR_BROKERS = "WaitingForBrokers"
+WAITING_FOR_METADATA = "WaitingForMetadata"
+
+MAX_SHOWN = 5
+"""How many partitions a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildRefusal:
+    """Why a requested rebuild cannot be done now."""
+
+    broker_id: BrokerId
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeRebuilds:
+    """What is done about requested rebuilds."""
+
+    rebuild: RebuildVolume | None = None
+    refusals: tuple[RebuildRefusal, ...] = ()
+
+
+def find_rebuilds(
+    world: World,
+    settings: Settings,
+    brokers: BrokerStates,
+    broker_ids: Sequence[BrokerId],
+    counts: Counts,
+) -> VolumeRebuilds:
+    """The rebuild to begin now, if one is requested and safe, and why others must wait."""
+    requested = [broker_id for broker_id in broker_ids if _is_requested(world, broker_id)]
+    # `settings.cluster` is None for a paused cluster and for one whose spec cannot be parsed.
+    if not requested or settings.cluster is None:
+        return VolumeRebuilds()
+    waits = _why_all_wait(world, brokers, broker_ids, requested, counts)
+    if waits is not None:
+        reason, message = waits
+        return VolumeRebuilds(
+            refusals=tuple(_refusal(world, one, reason, message) for one in requested)
+        )
+    named = named_by_newer_reports(world)
+    rebuild: RebuildVolume | None = None
+    refusals = []
+    # First a pod that is not ready: its replicas are missing anyway.
+    for broker_id in sorted(requested, key=lambda one: (world.pods[one].ready, one)):
+        why = _why_needed(broker_id, world, brokers, is_named=broker_id in named)
+        if why is not None:
+            refusals.append(_refusal(world, broker_id, *why))
+        elif rebuild is None:
+            rebuild = _rebuild(world, broker_id)
+    return VolumeRebuilds(rebuild, tuple(refusals))
+
+
+def rebuild_request_problems(world: World) -> Iterator[Problem]:
+    """Problems with the annotation: an unknown value, or a place where it has no effect."""
+    for broker_id, pod in sorted(world.pods.items()):
+        problem = DELETE_POD_AND_PVC.problem(pod.annotations, f"Pod {pod.name}")
+        if problem is not None:
+            yield problem
+        owner = world.stateful_sets.get(broker_id)
+        if owner is None:
+            continue
+        places = (
+            (owner.annotations, ""),
+            (owner.template_annotations, "spec.template."),
+        )
+        for annotations, path in places:
+            if labels.DELETE_POD_AND_PVC in annotations:
+                yield Problem(
+                    f"StatefulSet {owner.name} {path}{field_of(labels.DELETE_POD_AND_PVC)}",
+                    "deletes nothing on this object",
+                    "remove it, and annotate the pod itself",
+                )
+
+
+def _is_requested(world: World, broker_id: BrokerId) -> bool:
+    """Whether an annotation of the broker's pod requests a new volume. One that comes from the
+    StatefulSet's template does not: every new pod would have it, too."""
+    pod, owner = world.pods.get(broker_id), world.stateful_sets.get(broker_id)
+    if pod is None or pod.deleting or not DELETE_POD_AND_PVC.is_set(pod.annotations):
+        return False
+    return owner is None or labels.DELETE_POD_AND_PVC not in owner.template_annotations
+
+
+def _why_all_wait(
+    world: World,
+    brokers: BrokerStates,
+    broker_ids: Sequence[BrokerId],
+    requested: Sequence[BrokerId],
+    counts: Counts,
+) -> tuple[str, str] | None:
+    """Reason and message if no volume can be deleted now, whichever it is; else None."""
+    if not world.is_complete or world.unreadable_brokers or world.unreadable_maps:
+        return WAITING_FOR_METADATA, "not all Broker and PartitionMap objects are known"
+    if brokers.unchecked_alive:
+        waiting = brokers_named(sorted(brokers.unchecked_alive))
+        return WAITING_FOR_METADATA, f"{waiting} has yet to compare its disk with the PartitionMaps"
+    busy = [
+        broker_id
+        for broker_id in broker_ids
+        if broker_id not in requested and not is_healthy(world, brokers, broker_id, counts)
+    ]
+    stopping = [broker_id for broker_id, pod in sorted(world.pods.items()) if pod.deleting]
+    if waits_for := sorted({*busy, *stopping}):
+        return (
+            WAITING_FOR_BROKERS,
+            f"waiting for {brokers_named(waits_for)} to be ready and in sync",
+        )
+    return None
+
+
+def _why_needed(
+    broker_id: BrokerId, world: World, brokers: BrokerStates, *, is_named: bool
+) -> tuple[str, str] | None:
+    """Reason and message if the broker's volume is still needed; else None. `is_named`: a report
+    that is newer than its map names the broker."""
+    if is_named:
+        return WAITING_FOR_METADATA, "a broker knows newer metadata about it than the PartitionMaps"
+    needs = find_needs(broker_id, world, brokers)
+    if needs.last:
+        message = (
+            f"no other replica that is alive and in sync certainly has everything of "
+            f"{_shown(needs.last)}"
+        )
+        return LAST_REPLICA, message
+    if needs.low:
+        message = (
+            f"without it, {_shown(needs.low)} would have fewer in-sync replicas than "
+            "min.insync.replicas"
+        )
+        return WAITING_FOR_REPLICAS, message
+    return None
+
+
+def _shown(partitions: Sequence[str]) -> str:
+    """The first of the partitions, with the count of the others."""
+    shown = ", ".join(partitions[:MAX_SHOWN])
+    more = len(partitions) - MAX_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _refusal(world: World, broker_id: BrokerId, reason: str, message: str) -> RebuildRefusal:
+    """The refusal, with what the user can do."""
+    text = (
+        f"broker {broker_id} keeps its volume for now: {message}. Wait, or remove the annotation "
+        f"{labels.DELETE_POD_AND_PVC} from pod {world.pods[broker_id].name}"
+    )
+    return RebuildRefusal(broker_id, reason, text)
+
+
+def _rebuild(world: World, broker_id: BrokerId) -> RebuildVolume:
+    """The deletion of the broker's pod and claim."""
+    pod, claim = world.pods[broker_id], world.claims.get(broker_id)
+    return RebuildVolume(
+        broker_id=broker_id,
+        pod_name=pod.name,
+        pod_uid=pod.uid,
+        claim_uid="" if claim is None else claim.uid,
+        serving={
+            other.name: other.uid
+            for other_id, other in world.pods.items()
+            if other_id != broker_id and other.ready
+        },
+        basis=basis_of(world),
+    )
