@@ -94,6 +94,10 @@ def of_clusters() -> Iterator[Case]:
     yield Case(kind, "Progressing", {**WHOLE, "ConfigurationApplied": "False:Restarting"})
     yield Case(kind, "Degraded", {**WHOLE, "ConfigurationApplied": "False:RestartBlocked"})
     yield Case(kind, "Suspended", {**WHOLE, **PAUSED})
+    for reason in ("WaitingForWindow", "WaitingForApproval", "UnderMaintenance"):
+        applied = {"ConfigurationApplied": f"False:{reason}"}
+        yield Case(kind, "Suspended", {**WHOLE, **applied})
+        yield Case(kind, "Progressing", {**WHOLE, **applied, "Healthy": "False:UnderReplicated"})
     for reason in ("FailedApply", "BrokerUnreadable"):
         yield Case(kind, "Degraded", {**WHOLE, "Ready": f"False:{reason}"})
     for bad in ("MetadataRegressed", "DiskPressure"):

@@ -75,6 +75,12 @@ class Cron:
                 return due[-1]
         return None
 
+    def times_on(self, day: datetime) -> Iterator[datetime]:
+        """The scheduled times on the day that begins at `day`, in order. They have no time zone if
+        `day` has none."""
+        if self._fits(day):
+            yield from self._times(day)
+
     def _fits(self, date: datetime) -> bool:
         """Whether the schedule includes this day. As in cron, the day of the month or the
         weekday is enough if both are restricted."""

@@ -129,6 +129,23 @@ BROKER_CLUSTER = Definition(
                 "it, or raise spec.replicas",
                 field=".topicPolicies.minReplicas",
             ),
+            Rule(
+                optional(
+                    "self.rollPolicy.maxParallelPerRack",
+                    "self.rollPolicy.maxParallelPerRack == 1 || has(self.rack)",
+                ),
+                "rollPolicy.maxParallelPerRack is above 1, but the brokers' racks are not known: "
+                "set spec.rack, or set it to 1",
+                field=".rollPolicy.maxParallelPerRack",
+            ),
+        ),
+        "spec.rollPolicy.timeZone": (
+            Rule(
+                # An unknown zone is an error of the expression, and so refused as well.
+                "timestamp('2000-01-01T00:00:00Z').getHours(self) >= 0",
+                "rollPolicy.timeZone must be a name of the IANA time zone database, like "
+                "Europe/Berlin",
+            ),
         ),
         "spec.topicPolicies.namePattern": (
             Rule(

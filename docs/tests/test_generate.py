@@ -24,7 +24,7 @@ def copy(tmp_path: Path) -> Path:
     ("name", "right", "wrong"),
     [
         ("groups.md", "the leader brings the assignment |", "nobody |"),
-        ("flaws.md", "| roll policies |", "| magic |"),
+        ("flaws.md", "| growth by repartitioning |", "| magic |"),
         ("images/failover.svg", "connection ends", ""),
         ("reference/topic.md", "integer 1 to 2,000", "integer"),
         ("reference/metrics.md", "Members of the group.", "Members."),

@@ -3,11 +3,16 @@
 Each check raises `Conflict` if they have changed: the plan is outdated, and made again.
 """
 
+from collections.abc import Collection
+
+from chiplog_core.ids import BrokerId
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.naming import api as chiplog_api
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import Conflict
 from chiplog_kube.manifests import ObjectKey, key_of, metadata, uid_of, version_of
+from chiplog_operator import views
 from chiplog_operator.cached_api import CachedApi
 from chiplog_operator.caches import ClusterKey
 
@@ -60,3 +65,26 @@ async def confirm_maps(cached_api: CachedApi, cluster: ClusterKey) -> None:
     cached_api.checks.start_check_of(cluster)
     if cached_versions() != planned_from:
         raise Conflict("PartitionMaps changed before the broker was retired")
+
+
+async def confirm_pods(
+    cached_api: CachedApi, cluster: ClusterKey, must_be_ready: Collection[BrokerId]
+) -> None:
+    """Read from the API server, in one consistent list, whether the pods of these brokers are
+    ready and not being deleted. Raises `Conflict` if one is not.
+
+    A restart was planned because these brokers are up. Since then one may have been restarted, by a
+    predecessor of this operator, by a node that is being drained or by a person.
+    """
+    if not must_be_ready:
+        return
+    listed = await cached_api.api.list_(
+        kinds.PODS, cluster.namespace, labels=f"{labels.CLUSTER}={cluster.name}"
+    )
+    ready = set()
+    for manifest in listed.items:
+        broker_id, pod = views.broker_id_of(manifest), views.pod(manifest)
+        if broker_id is not None and pod.ready and not pod.deleting:
+            ready.add(broker_id)
+    if missing := sorted(set(must_be_ready) - ready):
+        raise Conflict(f"brokers {missing} of {cluster} are not ready any more")

@@ -29,10 +29,12 @@ from chiplog_core.model.actions import (
     RebuildVolume,
     Replace,
     Report,
+    RequestRestarts,
     RestartPod,
     SetMetadata,
     WriteTopic,
 )
+from chiplog_core.model.annotations import MANUAL_ROLLING_UPDATE
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
@@ -45,7 +47,7 @@ from chiplog_operator.cached_api import CachedApi
 from chiplog_operator.caches import DECIDED_KINDS, Caches, ClusterKey, cluster_of
 from chiplog_operator.clock import Clock
 from chiplog_operator.concurrency import run_concurrently
-from chiplog_operator.confirm import confirm_deletion, confirm_maps
+from chiplog_operator.confirm import confirm_deletion, confirm_maps, confirm_pods
 from chiplog_operator.event_recorder import EventRecorder, ExecutedPlan
 from chiplog_operator.events import event
 from chiplog_operator.maps_checks import MapsChecks
@@ -236,8 +238,8 @@ class Executor:
                 await self._report(executed, action)
             case Announce():
                 await self.announce(action)
-            case RestartPod() | RebuildVolume() | DeleteClaim():
-                await self._delete(cluster, action)
+            case RestartPod() | RequestRestarts() | RebuildVolume() | DeleteClaim():
+                await self._change_pods(cluster, action)
             case WriteTopic():
                 outcome.without_event += await self._write_topic(cluster, action)
 
@@ -306,10 +308,12 @@ class Executor:
         await self._read_again(action)
 
     async def _set_metadata(self, action: SetMetadata) -> None:
-        """Change finalizers and labels of an object, if it is still the version that was
-        observed."""
+        """Change finalizers, labels and annotations of an object, if it is still the version that
+        was observed."""
         kind, meta = KIND_OF[action.kind.kind], action.metadata
         changed: dict[str, object] = {}
+        if action.removed_annotations:
+            changed["annotations"] = dict.fromkeys(action.removed_annotations)
         if action.finalizers is not None:
             changed["finalizers"] = list(action.finalizers)
         if action.labels:
@@ -343,11 +347,31 @@ class Executor:
         manifest = event(announce, self._clock.now(), self._instance)
         await self._api.create(kinds.EVENTS, manifest, field_manager=labels.OPERATOR)
 
-    async def _restart(self, cluster: ClusterKey, action: RestartPod) -> None:
-        """Delete a pod, so that its StatefulSet creates it again, and report why."""
+    async def _change_pods(
+        self,
+        cluster: ClusterKey,
+        action: RestartPod | RequestRestarts | RebuildVolume | DeleteClaim,
+    ) -> None:
+        """Restart a broker, request the restarts of several, or delete a volume claim, with its pod
+        if it has one."""
+        match action:
+            case RestartPod():
+                await self._restart_pod(cluster, action)
+            case RequestRestarts():
+                for stateful_set in action.stateful_sets:
+                    await self._annotate(cluster, stateful_set, MANUAL_ROLLING_UPDATE.is_set_by)
+            case RebuildVolume():
+                await self.announce(await self._volumes.rebuild(cluster, action))
+            case DeleteClaim():
+                await self.announce(await self._volumes.delete_of_retired(cluster, action))
+
+    async def _restart_pod(self, cluster: ClusterKey, action: RestartPod) -> None:
+        """Delete a pod, so that its StatefulSet creates it again, and report why. Raises `Conflict`
+        if another broker is down that was up when the restart was planned."""
+        await confirm_pods(self._cached_api, cluster, action.must_be_ready)
         await self._api.delete(kinds.PODS, cluster.namespace, action.pod_name, uid=action.pod_uid)
         if action.requested_by:
-            await self._remove_request(cluster, action.requested_by)
+            await self._annotate(cluster, action.requested_by, None)
         facts = {"cluster": str(cluster), "pod": action.pod_name, "reason": action.reason}
         logger.info("pod_restarted", extra=facts)
         await self.announce(
@@ -363,20 +387,10 @@ class Executor:
             )
         )
 
-    async def _delete(
-        self, cluster: ClusterKey, action: RestartPod | RebuildVolume | DeleteClaim
-    ) -> None:
-        """Delete a pod, a volume claim, or both, and report why."""
-        if isinstance(action, RestartPod):
-            await self._restart(cluster, action)
-        elif isinstance(action, RebuildVolume):
-            await self.announce(await self._volumes.rebuild(cluster, action))
-        else:
-            await self.announce(await self._volumes.delete_of_retired(cluster, action))
-
-    async def _remove_request(self, cluster: ClusterKey, stateful_set: str) -> None:
-        """Remove the annotation that requested a restart, so that it causes just one."""
-        patch = {"metadata": {"annotations": {labels.MANUAL_ROLLING_UPDATE: None}}}
+    async def _annotate(self, cluster: ClusterKey, stateful_set: str, value: str | None) -> None:
+        """Set or, with None, remove the annotation that requests a restart. It is removed after
+        each, so that it causes just one."""
+        patch = {"metadata": {"annotations": {labels.MANUAL_ROLLING_UPDATE: value}}}
         patched = await self._api.patch(
             kinds.STATEFUL_SETS,
             cluster.namespace,

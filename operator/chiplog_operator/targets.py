@@ -10,6 +10,7 @@ from chiplog_core.model.actions import (
     RebuildVolume,
     Replace,
     Report,
+    RequestRestarts,
     RestartPod,
     SetMetadata,
     WriteTopic,
@@ -38,7 +39,9 @@ def rank_of(action: Action) -> tuple[int, int]:
     match action:
         case Replace():
             return (0, -action.weight)
-        case Create() | SetMetadata() | WriteTopic() | DeleteMap() | DeleteGroup() | RestartPod():
+        case Create() | SetMetadata() | WriteTopic() | DeleteMap() | DeleteGroup():
+            return (1, 0)
+        case RestartPod() | RequestRestarts():
             return (1, 0)
         case RebuildVolume() | DeleteClaim():
             return (1, 1)  # after the writes that they wait for anyway
@@ -57,7 +60,7 @@ def target_of(action: Action) -> tuple[Kind, Metadata] | None:
             return kinds.CONSUMER_GROUPS, action.metadata
         case Report() | SetMetadata():
             return KIND_OF[action.kind.kind], action.metadata
-        case Announce() | RestartPod() | RebuildVolume() | DeleteClaim():
+        case Announce() | RestartPod() | RequestRestarts() | RebuildVolume() | DeleteClaim():
             return None
 
 
@@ -70,6 +73,8 @@ def facts_of(action: Action) -> dict[str, str]:
             return {"object": action.pod_name}
         case DeleteClaim():
             return {"object": action.claim_name}
+        case RequestRestarts():
+            return {"object": ", ".join(action.stateful_sets)}
         case _:
             target = target_of(action)
             return {"object": target[1].name} if target else {}

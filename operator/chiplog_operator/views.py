@@ -111,7 +111,7 @@ def kept_pod(pod: Manifest) -> Manifest:
             "containerStatuses": [
                 {
                     name: container[name]
-                    for name in ("name", "state", "lastState")
+                    for name in ("name", "started", "state", "lastState")
                     if name in container
                 }
                 for container in status.get("containerStatuses") or []
@@ -131,6 +131,7 @@ def pod(manifest: Manifest) -> PodState:
         node=(manifest.get("spec") or {}).get("nodeName") or "",
         bound_at=_bound_at(manifest),
         ready=ready,
+        starting=_is_starting(manifest),
         deleting="deletionTimestamp" in meta,
         revision=annotations_of(manifest).get(labels.REVISION, ""),
         annotations=_known_annotations(annotations_of(manifest)),
@@ -211,6 +212,14 @@ def _why_not_running(manifest: Manifest) -> str:
         if waiting and waiting.get("reason") not in STARTING:
             return _sentence(waiting.get("reason"), waiting.get("message"))
     return ""
+
+
+def _is_starting(manifest: Manifest) -> bool:
+    """Whether a container runs whose startup probe has not succeeded yet."""
+    return any(
+        "running" in (container.get("state") or {}) and container.get("started") is False
+        for container in _containers(manifest)
+    )
 
 
 def _sentence(reason: str | None, message: str | None) -> str:

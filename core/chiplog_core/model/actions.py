@@ -100,12 +100,14 @@ class SetMetadata:
     """Change the metadata of a user's object, if it still has the version that was read."""
 
     kind: api.ResourceKind
-    """TOPIC or CONSUMER_GROUP."""
+    """TOPIC, CONSUMER_GROUP or BROKER_CLUSTER."""
     metadata: Metadata
     finalizers: tuple[str, ...] | None = None
     """All finalizers that the object should have; None to leave them as they are."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels to add."""
+    removed_annotations: tuple[str, ...] = ()
+    """Keys of annotations to remove."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +154,18 @@ class RestartPod:
     """Name of the StatefulSet whose annotation `labels.MANUAL_ROLLING_UPDATE` requested this, else
     empty. The annotation is removed after the pod. If the operator ends in between, the pod is
     restarted once more."""
+    must_be_ready: tuple[BrokerId, ...] = ()
+    """Brokers that are up according to the plan. Directly before the deletion the operator reads
+    the pods of all brokers again, in one list, and deletes nothing unless all of these are ready:
+    the plan may have been made from an older state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRestarts:
+    """Set the annotation `labels.MANUAL_ROLLING_UPDATE` of these StatefulSets, because that of
+    their BrokerCluster requests the restart of all brokers."""
+
+    stateful_sets: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +243,7 @@ Action: TypeAlias = (
     | RestartPod
     | RebuildVolume
     | DeleteClaim
+    | RequestRestarts
     | WriteTopic
 )
 

@@ -71,10 +71,9 @@ USERS_KEYS: Final = frozenset(
 """Keys of annotations that users set."""
 OPERATORS_KEYS: Final = frozenset({labels.ADMIN_REQUEST, labels.MANIFEST_HASH, labels.REVISION})
 """Keys of annotations that the operator sets."""
-ROLLING_UPDATE_REMEDY: Final = (
-    "annotate the StatefulSet or the pod of a broker; for all brokers: kubectl annotate "
-    f"statefulset --selector {labels.CLUSTER}=NAME {labels.MANUAL_ROLLING_UPDATE}=true"
-)
+CLUSTERS_KEYS: Final = frozenset({labels.MANUAL_ROLLING_UPDATE, labels.APPROVED_REVISION})
+"""Keys of annotations that users set on a BrokerCluster only."""
+CLUSTERS_KEY_REMEDY: Final = "annotate the BrokerCluster"
 
 
 def field_of(key: str) -> str:
@@ -88,18 +87,18 @@ def shown(value: str) -> str:
     return repr(value[:MAX_SHOWN_LENGTH] + "…" if is_long else value)
 
 
-def unknown_keys(metadata: Metadata) -> Iterator[Problem]:
+def unknown_keys(metadata: Metadata, also_known: frozenset[str] = frozenset()) -> Iterator[Problem]:
     """Problems for unknown annotations with Chiplog's prefix on a BrokerCluster or a Topic, at
-    most `MAX_UNKNOWN`."""
-    known_keys = USERS_KEYS | OPERATORS_KEYS
+    most `MAX_UNKNOWN`. `also_known` are keys that only this kind of object has."""
+    known_keys = USERS_KEYS | OPERATORS_KEYS | also_known
     chiplog_keys = [key for key in metadata.annotations if key.startswith(f"{GROUP}/")]
     for key in sorted(key for key in chiplog_keys if key not in known_keys)[:MAX_UNKNOWN]:
-        if key == labels.MANUAL_ROLLING_UPDATE:  # known, but only on StatefulSets and pods
-            message, remedy = "restarts nothing on this object", ROLLING_UPDATE_REMEDY
-        elif key == labels.DELETE_POD_AND_PVC:  # known, but only on pods
+        if key == labels.DELETE_POD_AND_PVC:  # known, but only on pods
             message, remedy = "deletes nothing on this object", "annotate the pod of a broker"
+        elif key in CLUSTERS_KEYS:  # known, but not on Topics
+            message, remedy = "has no effect on this object", CLUSTERS_KEY_REMEDY
         else:
-            likely = nearest(key, USERS_KEYS)
+            likely = nearest(key, USERS_KEYS | also_known)
             message = "is unknown"
             remedy = f"write {likely}, or remove it" if likely else "remove it"
         yield Problem(field_of(key), message, remedy)

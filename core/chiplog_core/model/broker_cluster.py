@@ -3,6 +3,8 @@ it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
 from typing import Annotated
 
 from chiplog_core.config.broker_keys import BROKER_KEYS
@@ -13,6 +15,7 @@ from chiplog_core.limits import (
     MAX_CONDITIONS,
     MAX_GROUP_ID_LENGTH,
     MAX_LISTENERS,
+    MAX_MESSAGE_LENGTH,
     MAX_PARTITIONS_PER_TOPIC,
     MAX_REPLICAS,
 )
@@ -99,8 +102,9 @@ class Maintenance:
 
     brokers: Annotated[
         tuple[BrokerId, ...],
-        "Ids of brokers under maintenance: they lead no partitions and get no new replicas. Their "
-        "existing replicas stay.",
+        "Ids of brokers under maintenance: they lead no partitions, as long as other replicas are "
+        "in sync, and get no new replicas. Their existing replicas stay. The operator does not "
+        "restart them, and other brokers' restarts do not wait for them.",
         Items(MAX_BROKERS, unique=True),
     ] = ()
 
@@ -215,6 +219,37 @@ class OffsetsTopicStatus:
     ]
 
 
+class RollState(StrEnum):
+    """How far a rolling restart has come."""
+
+    PENDING = "pending"
+    ONGOING = "ongoing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roll:
+    """A rolling restart that is not complete."""
+
+    state: Annotated[
+        RollState,
+        "State of the restarts. pending: no broker is restarted before the next window or the "
+        "approval. ongoing: brokers are restarted, each when it is safe.",
+    ]
+    since: Annotated[datetime, "When this state began."]
+    brokers: Annotated[
+        tuple[BrokerId, ...],
+        "Ids of the brokers that are still to be restarted.",
+        Items(MAX_BROKERS, unique=True),
+    ]
+    cause: Annotated[
+        str, "Why the brokers must restart, like spec.config[fetch.max.bytes].", Length(1_024)
+    ] = ""
+    continues_at: Annotated[
+        datetime | None, "When the next window opens, if the restarts wait for it."
+    ] = None
+    message: Annotated[str, "What the restarts wait for.", Length(MAX_MESSAGE_LENGTH)] = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerClusterStatus:
     """Actual state of the cluster, as of the last reconciliation."""
@@ -243,6 +278,15 @@ class BrokerClusterStatus:
         "Bootstrap addresses for clients.",
         Items(MAX_LISTENERS, key=("name",)),
     ] = ()
+    revision: Annotated[
+        str | None,
+        "Revision of the settings that brokers read when they start, and of their pods. The "
+        "brokers restart when it changes.",
+        Length(64),
+    ] = None
+    roll: Annotated[
+        Roll | None, "The rolling restart in progress, or waiting for a window or an approval."
+    ] = None
     volume_size: Annotated[
         Quantity | None,
         "The size of the largest volume of the brokers. spec.storage.size can be reduced to this "

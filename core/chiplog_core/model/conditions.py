@@ -47,6 +47,9 @@ class ConditionType(StrEnum):
     STABLE = "Stable"
     """Ready, healthy, applied and quiesced, all at once."""
 
+    MAINTENANCE = "Maintenance"
+    """Brokers are under maintenance, as the spec asks for."""
+
     METADATA_REGRESSED = "MetadataRegressed"
     """A broker has applied newer metadata than the API server holds, as after a restored etcd."""
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from chiplog_core.durations import Duration
 from chiplog_core.limits import MAX_BROKERS
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.naming import labels
 
 _CRON_FIELD = r"[0-9A-Za-z*/,-]{1,60}"
 
@@ -17,8 +18,20 @@ CronSchedule = Annotated[
 ]
 
 
+UTC = "UTC"
+
+TimeZone = Annotated[
+    str,
+    Length(64),
+    Pattern(
+        "[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}",
+        "a name of the IANA time zone database, like Europe/Berlin",
+    ),
+]
+
+
 class RollApproval(StrEnum):
-    """Whether a restart waits for a request."""
+    """Whether a change that needs restarts waits for an approval."""
 
     AUTOMATIC = "Automatic"
     MANUAL = "Manual"
@@ -30,7 +43,8 @@ class RollWindow:
 
     schedule: Annotated[
         CronSchedule,
-        "When the window for restarts opens, as five cron fields in UTC, like 0 2 * * 6.",
+        "When the window for restarts opens, as five cron fields in spec.rollPolicy.timeZone, like "
+        "0 2 * * 6.",
     ]
     duration: Annotated[Duration, "How long the window for restarts stays open, like 3h."]
 
@@ -45,16 +59,25 @@ class RollPolicy:
 
     approval: Annotated[
         RollApproval,
-        "Automatic: brokers restart as soon as a change needs it. Manual: brokers restart when "
-        "the annotation chiplog.dev/manual-rolling-update is set.",
+        "Automatic: brokers restart as soon as a change needs it. Manual: a change that needs "
+        f"restarts waits until the annotation {labels.APPROVED_REVISION} of the BrokerCluster has "
+        "the value of status.revision. Restarts that a user requests need no approval.",
     ] = RollApproval.AUTOMATIC
     windows: Annotated[
         tuple[RollWindow, ...],
-        "Brokers are restarted only in these windows; default: always.",
+        "Brokers are restarted only in these windows; default: always. A restart that has begun is "
+        "completed.",
         Items(20),
     ] = ()
+    time_zone: Annotated[
+        TimeZone,
+        "The time zone of the windows' schedules, like Europe/Berlin. A time that a change of the "
+        "clocks skips is as much later as the clocks go forward; one that occurs twice counts "
+        "once, the first time.",
+    ] = UTC
     max_parallel_per_rack: Annotated[
         int,
-        "How many brokers of one rack may be down for a restart at the same time.",
+        "How many brokers of one rack may be down for a restart at the same time; above 1 it needs "
+        "spec.rack. Brokers of two racks are never restarted at the same time.",
         Range(1, MAX_BROKERS),
     ] = 1

@@ -40,7 +40,11 @@ removed."""
 
 MANUAL_ROLLING_UPDATE = f"{api.GROUP}/manual-rolling-update"
 """Annotation of a broker's StatefulSet or pod: "true" restarts the broker as soon as no partition
-becomes unavailable by that."""
+becomes unavailable by that. On a BrokerCluster: all its brokers, one after the other."""
+
+APPROVED_REVISION = f"{api.GROUP}/approved-revision"
+"""Annotation of a BrokerCluster: the revision (status.revision) to which its brokers may be
+restarted, if spec.rollPolicy.approval is Manual."""
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 """Annotation that `kubectl rollout restart` sets in a pod template."""

@@ -30,6 +30,9 @@ class PodState:
     bound_at: datetime | None = None
     """When the scheduler chose the pod's node."""
     ready: bool = False
+    starting: bool = False
+    """Whether the broker's process runs and the kubelet has not found it started (startup probe):
+    it may be recovering its logs."""
     deleting: bool = False
     revision: str = ""
     """The annotation `labels.REVISION` with which the pod was created."""

@@ -28,6 +28,7 @@ from chiplog_core.planner.admin_requests import AdminPlan
 from chiplog_core.planner.cordoned import cordoned_brokers
 from chiplog_core.planner.data_holders import holding, named_by_newer_reports
 from chiplog_core.planner.endpoints import broker_endpoints
+from chiplog_core.planner.maintenance import under_maintenance
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
 from chiplog_core.planner.throttles import throttle_config, throttled_broker
@@ -63,7 +64,7 @@ def plan_brokers(
     and the throttles that they set."""
     wanted = _wanted(world, settings)
     ids, intents = wanted.ids, wanted.intents
-    removable = _removable(world, brokers)
+    removable = _removable(world, brokers) - under_maintenance(settings.cluster)
     next_specs = {
         broker_id: _answering(
             throttled_broker(
@@ -136,8 +137,9 @@ def _wanted(world: World, settings: Settings) -> _Wanted:
         return _Wanted(ids, _present_intents(world, ids))
     problems = _scale_in_problems(world, cluster, surplus) if surplus else ()
     leaving = () if problems else surplus
+    drained = cordoned_brokers(world) | under_maintenance(cluster)
     intents = dict.fromkeys(ids, BrokerIntent.SERVE)
-    intents |= dict.fromkeys(cordoned_brokers(world).intersection(ids), BrokerIntent.DRAIN)
+    intents |= dict.fromkeys(drained.intersection(ids), BrokerIntent.DRAIN)
     intents |= dict.fromkeys(leaving, BrokerIntent.REMOVE)
     return _Wanted(ids, intents, problems)
 

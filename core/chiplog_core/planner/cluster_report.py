@@ -8,7 +8,7 @@ from chiplog_core.config.given import warn_about_values
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_MESSAGE_LENGTH
 from chiplog_core.model.actions import Report
-from chiplog_core.model.annotations import unknown_keys
+from chiplog_core.model.annotations import CLUSTERS_KEYS, unknown_keys
 from chiplog_core.model.broker_cluster import BrokerClusterStatus
 from chiplog_core.model.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.model.verdicts import (
@@ -30,9 +30,11 @@ from chiplog_core.planner.cordoned import why_not_scheduled
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.endpoints import bootstrap_addresses
 from chiplog_core.planner.leader_orders import is_in_force
+from chiplog_core.planner.maintenance import maintenance_verdicts, under_maintenance
 from chiplog_core.planner.offsets_topic import offsets_status
 from chiplog_core.planner.other_reports import published, with_verdicts
 from chiplog_core.planner.restart_requests import restart_request_problems
+from chiplog_core.planner.roll_report import requested_restarts_text, roll_status, why_not_applied
 from chiplog_core.planner.rollout import Rollout, is_serving
 from chiplog_core.planner.volume_rebuilds import (
     LAST_REPLICA,
@@ -71,6 +73,12 @@ class ClusterFacts:
             if is_serving(self.world, self.brokers, broker_id)
         )
 
+    @property
+    def missing(self) -> tuple[BrokerId, ...]:
+        """The brokers that do not serve, although they are not under maintenance."""
+        expected = set(self.broker_ids) - under_maintenance(self.settings.cluster)
+        return tuple(sorted(expected.difference(self.serving)))
+
 
 def cluster_report(facts: ClusterFacts, now: datetime) -> Iterator[Report]:
     """The status of the BrokerCluster, if it differs from the published one."""
@@ -82,12 +90,14 @@ def cluster_report(facts: ClusterFacts, now: datetime) -> Iterator[Report]:
     else:
         before = world.cluster.status
     verdicts = _verdicts(facts, now)
-    after = with_verdicts(_described(before, facts), verdicts, world.metadata, now)
+    after = with_verdicts(_described(before, facts, now), verdicts, world.metadata, now)
     if after != before:
         yield Report(kind=api.BROKER_CLUSTER, metadata=world.metadata, status=after)
 
 
-def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerClusterStatus:
+def _described(
+    status: BrokerClusterStatus, facts: ClusterFacts, now: datetime
+) -> BrokerClusterStatus:
     """The status with the current numbers, addresses and cluster id, but the old conditions."""
     world, counts = facts.world, facts.counts
     brokers = [broker for _, broker in sorted(world.brokers.items())]
@@ -103,6 +113,10 @@ def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerCluste
             if world.cluster is None
             else tuple(bootstrap_addresses(world, world.cluster))
         ),
+        revision=facts.rollout.gate.revision or status.revision,
+        roll=roll_status(facts.rollout, status.roll, now)
+        if facts.rollout.is_planned
+        else status.roll,
         volume_size=size_reached(world) or status.volume_size,
         topics=counts.topics,
         partitions=counts.partitions,
@@ -120,6 +134,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
         verdicts.append(paused_verdict(facts.world.metadata))
     verdicts += _merged_by_type(
         [
+            *maintenance_verdicts(facts.world, facts.settings.cluster),
             *facts.offsets_topic_verdicts,
             *_annotation_warning(facts.world),
             *_without_effect(facts.settings),
@@ -162,7 +177,7 @@ def _without_jobs(settings: Settings) -> Iterator[Verdict]:
 def _annotation_warning(world: World) -> Iterator[Verdict]:
     """A warning for unknown annotations on the cluster or on brokers' StatefulSets and pods."""
     problems = [
-        *unknown_keys(world.metadata),
+        *unknown_keys(world.metadata, also_known=CLUSTERS_KEYS),
         *restart_request_problems(world),
         *rebuild_request_problems(world),
     ]
@@ -219,11 +234,9 @@ def _ready(facts: ClusterFacts) -> Verdict:
         return fails(ConditionType.READY, FAILED_APPLY, _not_applied(facts.world))
     if facts.world.unreadable_brokers:
         return fails(ConditionType.READY, "BrokerUnreadable", _unreadable(facts.world))
-    serving = facts.serving
-    missing = [broker_id for broker_id in facts.broker_ids if broker_id not in serving]
-    if not missing and facts.broker_ids:
+    if not facts.missing and facts.broker_ids:
         return holds(ConditionType.READY, "Ready")
-    message = "; ".join(_why_not_ready(facts.world, broker_id) for broker_id in missing[:10])
+    message = "; ".join(_why_not_ready(facts.world, broker_id) for broker_id in facts.missing[:10])
     return fails(ConditionType.READY, "BrokersNotReady", message)
 
 
@@ -316,32 +329,10 @@ def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
         return fails(condition, FAILED_APPLY, _not_applied(facts.world))
     if not rollout.outdated:
         return holds(condition, "Applied")
-    must_restart = f"{brokers_named(rollout.outdated)} must restart to apply the configuration"
-    if rollout.restart is None and (rollout.waits_for or rollout.needed):
-        return fails(condition, *_why_not_restarted(facts, must_restart, now))
-    return fails(condition, "Restarting", must_restart)
-
-
-def _why_not_restarted(facts: ClusterFacts, must_restart: str, now: datetime) -> tuple[str, str]:
-    """Reason and message if a restart is needed but cannot be made now.
-
-    The message begins with `must_restart`, which names the brokers.
-    """
-    rollout = facts.rollout
-    reasons = [must_restart, *_what_a_restart_waits_for(rollout, rollout.outdated)]
-    is_late = _is_late(facts, now)
-    return "RestartBlocked" if is_late else "WaitingToRestart", "; ".join(reasons)
-
-
-def _what_a_restart_waits_for(rollout: Rollout, brokers: Sequence[BrokerId]) -> Iterator[str]:
-    """Parts of a message: what the restart of these brokers waits for."""
-    if rollout.waits_for:
-        yield f"waiting for {brokers_named(rollout.waits_for)} to be ready and in sync"
-    if needed := [broker_id for broker_id in brokers if broker_id in rollout.needed]:
-        yield (
-            f"without {brokers_named(needed)}, partitions would have fewer in-sync replicas than "
-            "their min.insync.replicas"
-        )
+    reason = ""
+    if not rollout.restarts and rollout.is_waiting:
+        reason = "RestartBlocked" if _is_late(facts, now) else "WaitingToRestart"
+    return fails(condition, *why_not_applied(rollout, reason))
 
 
 def _is_late(facts: ClusterFacts, now: datetime) -> bool:
@@ -364,13 +355,18 @@ def _patience_left(facts: ClusterFacts, now: datetime) -> timedelta | None:
         if condition.type in {ConditionType.CONFIGURATION_APPLIED, ConditionType.HEALTHY}
         and condition.status is ConditionStatus.FALSE
     ]
-    return max(false_since) + PATIENCE - now if false_since else None
+    if not false_since:
+        return None
+    roll = facts.world.cluster.status.roll
+    # A roll that waited for its window or its approval has not been blocked by that.
+    return max([*false_since, *([roll.since] if roll is not None else [])]) + PATIENCE - now
 
 
 def next_report_ms(facts: ClusterFacts, now: datetime) -> int | None:
     """After how many milliseconds a waiting restart counts as blocked, which changes the status;
     None if no restart waits, or it is blocked already."""
-    if facts.rollout.restart is not None or not facts.rollout.outdated:
+    rollout = facts.rollout
+    if rollout.restarts or not set(rollout.outdated).intersection(rollout.pending):
         return None
     left = _patience_left(facts, now)
     if left is None or left <= timedelta():
@@ -380,10 +376,10 @@ def next_report_ms(facts: ClusterFacts, now: datetime) -> int | None:
 
 def _quiesced(facts: ClusterFacts) -> Verdict:
     """The condition Quiesced: no restart, no move and no catching up is in progress."""
-    if facts.rollout.requested:
-        return fails(ConditionType.QUIESCED, "InProgress", _requested_restarts_text(facts))
+    if requested := requested_restarts_text(facts.rollout):
+        return fails(ConditionType.QUIESCED, "InProgress", requested)
     busy = (
-        facts.rollout.outdated
+        facts.rollout.pending
         or facts.world.unreadable_brokers
         or facts.counts.offline
         or facts.counts.under_replicated
@@ -392,7 +388,7 @@ def _quiesced(facts: ClusterFacts) -> Verdict:
         return fails(ConditionType.QUIESCED, "InProgress", moves)
     if any(map(is_in_force, facts.world.rebalances)):
         return fails(ConditionType.QUIESCED, "InProgress", "a Rebalance is being carried out")
-    if busy or len(facts.serving) < len(facts.broker_ids):
+    if busy or facts.missing:
         return fails(
             ConditionType.QUIESCED, "InProgress", "brokers are starting, restarting or catching up"
         )
@@ -410,15 +406,6 @@ def _moves_text(facts: ClusterFacts) -> str:
     if leaving := sorted(leaving_brokers(facts.world.brokers)):
         texts.append(f"to be removed when nothing is left on them: {brokers_named(leaving)}")
     return "; ".join(texts)
-
-
-def _requested_restarts_text(facts: ClusterFacts) -> str:
-    """The message about brokers whose restart was requested, and what it waits for."""
-    rollout = facts.rollout
-    must_restart = f"{brokers_named(rollout.requested)} must restart, as requested"
-    if rollout.restart is not None:
-        return must_restart
-    return "; ".join((must_restart, *_what_a_restart_waits_for(rollout, rollout.requested)))
 
 
 def _stable(verdicts: list[Verdict]) -> Verdict:

@@ -35,8 +35,6 @@ class Counts:
     """Partitions with a replica that is dead or out of sync."""
     lagging: set[BrokerId] = field(default_factory=set)
     """Brokers with a replica that is dead or out of sync."""
-    needed: set[BrokerId] = field(default_factory=set)
-    """Brokers without which some partition would have fewer than min.insync.replicas in sync."""
     not_preferred: int = 0
     """Partitions led by another broker than their preferred leader."""
     moving: int = 0
@@ -66,13 +64,11 @@ def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) ->
                     state.reports_wanted or state.leftovers
                 )
                 if not (has_one_replica and state.leader in brokers.leaders):
-                    _count(name, state, spec.min_isr, brokers, counts)
+                    _count(name, state, brokers, counts)
     return counts
 
 
-def _count(
-    name: str, state: PartitionState, min_isr: int, brokers: BrokerStates, counts: Counts
-) -> None:
+def _count(name: str, state: PartitionState, brokers: BrokerStates, counts: Counts) -> None:
     """Add the partition `state` of the topic `name` to the counts."""
     leader = state.leader
     if leader is None or brokers.process_state(leader) is not ProcessState.ALIVE:
@@ -92,10 +88,6 @@ def _count(
     lagging = [broker_id for broker_id in state.assigned if broker_id not in in_sync]
     counts.lagging.update(lagging)
     counts.under_replicated += bool(lagging)
-    # While one broker restarts, a partition has at most `replicas - 1` replicas: more cannot be
-    # required even if min ISR is higher.
-    if len(in_sync) - 1 < min(min_isr, len(state.assigned) - 1):
-        counts.needed |= in_sync
 
 
 def _is_any_alive(state: PartitionState, brokers: BrokerStates) -> bool:

@@ -8,9 +8,10 @@ what a decision depends on must have been observed.
 from collections.abc import Callable
 from datetime import datetime
 
-from chiplog_core.ids import TopicId
+from chiplog_core.ids import BrokerId, TopicId
 from chiplog_core.model.actions import Action, Plan
-from chiplog_core.observed.broker_states import find_broker_states
+from chiplog_core.model.roll_policy import RollPolicy
+from chiplog_core.observed.broker_states import BrokerStates, find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.settings import Settings, find_settings
 from chiplog_core.observed.world import World
@@ -19,9 +20,10 @@ from chiplog_core.planner.adoption import find_orphans
 from chiplog_core.planner.brokers import plan_brokers
 from chiplog_core.planner.claim_removals import claim_removals
 from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, next_report_ms
-from chiplog_core.planner.counts import count_partitions
+from chiplog_core.planner.counts import Counts, count_partitions
 from chiplog_core.planner.growth import find_placement_targets
 from chiplog_core.planner.leader_orders import find_orders
+from chiplog_core.planner.maintenance import under_maintenance
 from chiplog_core.planner.maps_plan import Situation
 from chiplog_core.planner.marks import metadata_changes
 from chiplog_core.planner.offsets_topic import offsets_verdicts
@@ -32,7 +34,10 @@ from chiplog_core.planner.proposals import gather_proposals
 from chiplog_core.planner.reassignment import gather_move_reports
 from chiplog_core.planner.regression import Answers, gather_reports, next_overdue_ms
 from chiplog_core.planner.replica_orders import find_replica_orders
-from chiplog_core.planner.rollout import Rollout, plan_rollout
+from chiplog_core.planner.restart_limits import shrinks_any_isr
+from chiplog_core.planner.restart_requests import requests_for_all
+from chiplog_core.planner.roll_gate import find_gate
+from chiplog_core.planner.rollout import Rollout, RollScene, plan_rollout
 from chiplog_core.planner.stranded import find_stranded
 from chiplog_core.planner.topic_maps import MapPlanner
 from chiplog_core.planner.topic_reports import topic_reports
@@ -47,10 +52,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     admin = _admin(world, settings, now)
     brokers_plan = plan_brokers(world, settings, brokers, admin, new_topic_id)
     counts = count_partitions(world.maps, brokers)
-    rollout = Rollout()
-    is_known = world.is_complete and not world.unreadable_brokers
-    if settings.valid_cluster is not None and is_known:
-        rollout = plan_rollout(world, brokers, brokers_plan.ids, counts)
+    rollout = _rollout(world, settings, brokers, brokers_plan.ids, counts, now)
     rebuilds = find_rebuilds(world, settings, brokers, brokers_plan.ids, counts)
     moves = find_moves(world, counts, now, admin.elections, is_rolling=bool(rollout.pending))
     situation = Situation(
@@ -97,8 +99,10 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         actions += stranded.restarts
     elif rebuilds.rebuild is not None:
         actions.append(rebuilds.rebuild)
-    elif rollout.restart is not None:
-        actions.append(rollout.restart)
+    elif rollout.restarts and not shrinks_any_isr(world.maps, maps.actions):
+        actions += rollout.restarts
+    if settings.valid_cluster is not None and world.is_complete:
+        actions += requests_for_all(world, brokers_plan.ids)
     if world.is_complete:
         actions += topic_reports(situation, maps, counts.of_topic)
         actions += unreadable_reports(world, now)
@@ -113,9 +117,35 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
             stranded.requeue_after_ms,
             adoption.requeue_after_ms,
             next_report_ms(facts, now),
+            rollout.gate.requeue_after_ms(now),
             next_overdue_ms(world),
         ),
         may_apply=settings.valid_cluster is not None,
+    )
+
+
+def _rollout(
+    world: World,
+    settings: Settings,
+    brokers: BrokerStates,
+    broker_ids: tuple[BrokerId, ...],
+    counts: Counts,
+    now: datetime,
+) -> Rollout:
+    """The rolling restart; nothing while the spec is refused, or not everything is known."""
+    cluster = settings.valid_cluster
+    if cluster is None or not world.is_complete or world.unreadable_brokers:
+        return Rollout()
+    return plan_rollout(
+        RollScene(
+            world=world,
+            brokers=brokers,
+            broker_ids=broker_ids,
+            counts=counts,
+            gate=find_gate(world, cluster, now),
+            held=under_maintenance(cluster),
+            max_parallel=(cluster.spec.roll_policy or RollPolicy()).max_parallel_per_rack,
+        )
     )
 
 

@@ -117,7 +117,7 @@ def _why_no_new_replica(broker_id: BrokerId, state: PartitionState, brokers: Bro
     if broker.process_state is not ProcessState.ALIVE:
         return f"broker {broker_id} is not running"
     if broker.is_leaving:
-        return f"broker {broker_id} is stopping, being drained or being removed"
+        return f"broker {broker_id} is stopping, being drained or removed, or under maintenance"
     if any(one.broker == broker_id and one.removable_since is not None for one in state.leftovers):
         return f"broker {broker_id} is still deleting its last copy of the partition"
     return ""

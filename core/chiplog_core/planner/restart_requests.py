@@ -5,14 +5,19 @@ StatefulSet. Kubernetes does nothing about it (`OnDelete`); the operator restart
 another time. The annotation `chiplog.dev/manual-rolling-update: "true"`, on a StatefulSet or on a
 pod, requests one restart, as Strimzi's does. On a pod it is gone with the pod; the operator removes
 it from a StatefulSet.
+
+On a BrokerCluster the annotation requests the restart of all brokers. The operator sets it on their
+StatefulSets, then removes it from the BrokerCluster, and only then restarts the first broker. So it
+knows at any time which brokers are still to be restarted, and restarts each once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chiplog_core.ids import BrokerId
+from chiplog_core.model.actions import RequestRestarts, SetMetadata
 from chiplog_core.model.annotations import MANUAL_ROLLING_UPDATE, field_of
-from chiplog_core.naming import labels
+from chiplog_core.naming import api, labels
 from chiplog_core.observed.world import PodState, StatefulSetState, World
 from chiplog_core.problems import Problem
 
@@ -31,6 +36,30 @@ class RestartRequest:
     annotation after the restart. Empty if the request is not an annotation of a StatefulSet."""
 
 
+def is_requested_for_all(world: World) -> bool:
+    """Whether the BrokerCluster's annotation requests the restart of all brokers."""
+    return MANUAL_ROLLING_UPDATE.is_set(world.metadata.annotations)
+
+
+def requests_for_all(
+    world: World, broker_ids: Sequence[BrokerId]
+) -> Iterator[RequestRestarts | SetMetadata]:
+    """The next step to hand the request of the BrokerCluster on to the StatefulSets: set the
+    annotation on those that lack it, or, if none does, remove it from the BrokerCluster."""
+    if not is_requested_for_all(world):
+        return
+    owners = [world.stateful_sets[one] for one in broker_ids if one in world.stateful_sets]
+    lacking = [one.name for one in owners if not MANUAL_ROLLING_UPDATE.is_set(one.annotations)]
+    if lacking:
+        yield RequestRestarts(stateful_sets=tuple(lacking))
+    elif owners:
+        yield SetMetadata(
+            kind=api.BROKER_CLUSTER,
+            metadata=world.metadata,
+            removed_annotations=(labels.MANUAL_ROLLING_UPDATE,),
+        )
+
+
 def restart_requests(world: World) -> Mapping[BrokerId, RestartRequest]:
     """The requested restarts, for brokers whose pods are not already being deleted."""
     found = {}
@@ -43,6 +72,9 @@ def restart_requests(world: World) -> Mapping[BrokerId, RestartRequest]:
 
 def restart_request_problems(world: World) -> Iterator[Problem]:
     """Problems with restart annotations: an unknown value, or an annotation in a pod template."""
+    problem = MANUAL_ROLLING_UPDATE.problem(world.metadata.annotations, "BrokerCluster")
+    if problem is not None:
+        yield problem
     for broker_id, pod in sorted(world.pods.items()):
         owner = world.stateful_sets.get(broker_id)
         annotations_of_owner = (

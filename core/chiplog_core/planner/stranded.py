@@ -16,6 +16,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.model.actions import RestartPod
 from chiplog_core.observed.settings import Settings
 from chiplog_core.observed.world import ClaimState, PodState, World
+from chiplog_core.planner.maintenance import under_maintenance
 
 VOLUME_NOT_BOUND = "VolumeNotBound"
 PATIENCE = timedelta(seconds=5)
@@ -34,12 +35,14 @@ class Stranded:
 def find_stranded(world: World, settings: Settings, now: datetime) -> Stranded:
     """Pods to delete, because the pod waits for its volume and the volume waits for a pod.
 
-    Decided only if all objects are listed, and never for a paused cluster.
+    Decided only if all objects are listed, and never for a paused cluster or for a broker under
+    maintenance.
     """
     # `settings.cluster` is None for a paused cluster and for one whose spec cannot be parsed.
     if settings.cluster is None or not world.is_complete:
         return Stranded()
-    due_times = dict(_due(world))
+    held = under_maintenance(settings.cluster)
+    due_times = {one: due_at for one, due_at in _due(world) if one not in held}
     waits = [due_at - now for due_at in due_times.values() if due_at > now]
     return Stranded(
         restarts=tuple(

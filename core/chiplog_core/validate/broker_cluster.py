@@ -23,6 +23,7 @@ from chiplog_core.naming.names import (
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.quantities import quantity_value
 from chiplog_core.validate.pod_template import check_pod_template
+from chiplog_core.validate.roll_policy import check_roll_policy
 from chiplog_core.validate.spark_conf import check_spark
 from chiplog_core.validate.unbuilt import Feature, unless_built
 
@@ -32,7 +33,7 @@ def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
     specified."""
     return tuple(
         problem
-        for rule in (_name, _storage, _listeners, _config, _policies, _template, _unbuilt)
+        for rule in (_name, _storage, _listeners, _config, _policies, _template, _rolls, _unbuilt)
         for problem in rule(cluster)
     )
 
@@ -214,12 +215,17 @@ def _template(cluster: BrokerCluster) -> Iterator[Problem]:
         yield from check_pod_template(cluster.spec.template)
 
 
+def _rolls(cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with the policy for restarts."""
+    if cluster.spec.roll_policy is not None:
+        has_racks = cluster.spec.rack is not None
+        yield from check_roll_policy(cluster.spec.roll_policy, has_racks=has_racks)
+
+
 def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
     """Problems with features that are not built yet."""
     spec = cluster.spec
     features = [
-        (Feature.ROLL_POLICY, "spec.rollPolicy", spec.roll_policy is not None),
-        (Feature.MAINTENANCE, "spec.maintenance", spec.maintenance is not None),
         (Feature.HIBERNATION, "spec.hibernate", spec.hibernate),
     ]
     features += [

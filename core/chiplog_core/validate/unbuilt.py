@@ -18,9 +18,7 @@ class Feature(StrEnum):
 
     REPARTITION = "growth by repartitioning"
     TRASH = "the trash for deleted topics"
-    ROLL_POLICY = "roll policies"
     HIBERNATION = "hibernation"
-    MAINTENANCE = "maintenance of single brokers"
     LOAD_BALANCERS = "listeners behind load balancers"
     REMOVE_DISKS = "several data directories on a broker"
 
@@ -28,9 +26,7 @@ class Feature(StrEnum):
 UNBUILT: Mapping[Feature, str] = {
     Feature.REPARTITION: "set spec.growth.strategy to Append",
     Feature.TRASH: "set spec.deletionPolicy to Delete or Retain",
-    Feature.ROLL_POLICY: "remove spec.rollPolicy; brokers restart one at a time",
     Feature.HIBERNATION: "set it to false",
-    Feature.MAINTENANCE: "remove it",
     Feature.LOAD_BALANCERS: "set it to internal or nodeport",
     Feature.REMOVE_DISKS: "set it to remove-brokers",
 }
@@ -66,9 +62,7 @@ FIELDS: Mapping[Feature, tuple[Field, ...]] = {
         Field(api.TOPIC, "spec.deletionPolicy", "Trash"),
         Field(api.TOPIC, "spec.trashTTL"),
     ),
-    Feature.ROLL_POLICY: (Field(api.BROKER_CLUSTER, "spec.rollPolicy"),),
     Feature.HIBERNATION: (Field(api.BROKER_CLUSTER, "spec.hibernate", "true"),),
-    Feature.MAINTENANCE: (Field(api.BROKER_CLUSTER, "spec.maintenance"),),
     Feature.LOAD_BALANCERS: (Field(api.BROKER_CLUSTER, "spec.listeners[].type", "loadbalancer"),),
     Feature.REMOVE_DISKS: (Field(api.REBALANCE, "spec.mode", "remove-disks"),),
 }

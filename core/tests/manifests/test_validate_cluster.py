@@ -38,6 +38,10 @@ def texts(problems: tuple[Problem, ...]) -> list[str]:
     return [str(problem) for problem in problems]
 
 
+def window(schedule: str, duration: str) -> dict[str, Any]:
+    return {"windows": [{"schedule": schedule, "duration": duration}]}
+
+
 @pytest.fixture
 def everything_built(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no feature were missing, to see the other rules alone."""
@@ -206,10 +210,34 @@ def test_policies_that_do_not() -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "field", "message"),
+    [
+        ({"maxParallelPerRack": 2}, "maxParallelPerRack", "racks are not known"),
+        ({"timeZone": "Europe/Atlantis"}, "timeZone", "is 'Europe/Atlantis', which is no time"),
+        (window("0 25 * * *", "1h"), "windows[0].schedule", "hour '25'"),
+        (window("0 2 * * *", "0s"), "windows[0].duration", "not between 1ms and 366d"),
+        (window("0 2 * * *", "367d"), "windows[0].duration", "not between 1ms and 366d"),
+    ],
+)
+def test_a_mistake_in_the_policy_for_restarts(
+    policy: dict[str, Any], field: str, message: str
+) -> None:
+    (problem,) = check_cluster(cluster(rollPolicy=policy))
+
+    assert problem.field == f"spec.rollPolicy.{field}"
+    assert message in problem.message
+    assert problem.remedy
+
+
+def test_restarts_in_windows_of_a_rack_are_no_problem() -> None:
+    policy = {"timeZone": "Europe/Berlin", "maxParallelPerRack": 2, **window("0 2 * * 6", "3h")}
+
+    assert check_cluster(cluster(rollPolicy=policy, rack={"topologyKey": "zone"})) == ()
+
+
+@pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"rollPolicy": {}}, "spec.rollPolicy"),
-        ({"maintenance": {"brokers": [2]}}, "spec.maintenance"),
         ({"hibernate": True}, "spec.hibernate"),
         ({"listeners": [listener(type="loadbalancer")]}, "spec.listeners[0].type"),
     ],

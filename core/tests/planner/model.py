@@ -28,6 +28,7 @@ from chiplog_core.model.actions import (
     RebuildVolume,
     Replace,
     Report,
+    RequestRestarts,
     RestartPod,
     SetMetadata,
     WriteTopic,
@@ -47,7 +48,7 @@ from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
-from chiplog_core.naming import names
+from chiplog_core.naming import labels, names
 from chiplog_core.observed.report_requests import Watch
 from chiplog_core.observed.world import ClaimState, NodeState, PodState, StatefulSetState, World
 from chiplog_core.planner.plan import plan
@@ -129,6 +130,12 @@ class Kubernetes:
             return
         gone = replace(topic.metadata, deletion_timestamp=self.now)
         self._put(self.stored(replace(topic, metadata=gone)))
+
+    def roll_out(self, *broker_ids: int, revision: str = "new") -> None:
+        """The pods of these brokers should have another revision, as the status says already."""
+        self.revisions = {BrokerId(broker_id): revision for broker_id in broker_ids}
+        status = replace(self.cluster.status, revision=revision)
+        self.cluster = replace(self.cluster, status=status)
 
     def configure(self, replicas: int | None = None, **spec: object) -> None:
         """`kubectl apply` of the BrokerCluster."""
@@ -373,8 +380,8 @@ class Kubernetes:
                 self._report(action)
             case Announce():
                 self.announced.append(action)
-            case RestartPod() | RebuildVolume() | DeleteClaim():
-                self._delete_object(action)
+            case RestartPod() | RequestRestarts() | RebuildVolume() | DeleteClaim():
+                self._change_pods(action)
             case WriteTopic():
                 raise AssertionError("no admin request was made")
 
@@ -396,7 +403,38 @@ class Kubernetes:
             self.buried.update(tombstone.topic_id for tombstone in new.spec.tombstones)
             self._put(self.stored(new))
 
+    def _change_pods(
+        self, action: RestartPod | RequestRestarts | RebuildVolume | DeleteClaim
+    ) -> None:
+        """What becomes of a pod is a test's own business; a claim is gone."""
+        if isinstance(action, DeleteClaim):
+            self._delete_claim(action)
+            return
+        if not isinstance(action, RequestRestarts):
+            self.restarted.append(action)
+            return
+        wish = {labels.MANUAL_ROLLING_UPDATE: "true"}
+        self.stateful_sets = {
+            broker_id: replace(one, annotations={**one.annotations, **wish})
+            if one.name in action.stateful_sets
+            else one
+            for broker_id, one in self.stateful_sets.items()
+        }
+
+    def annotate(self, **annotations: str | None) -> None:
+        """`kubectl annotate` of the BrokerCluster, with Chiplog's prefix; None removes one."""
+        given = {f"chiplog.dev/{key.replace('_', '-')}": one for key, one in annotations.items()}
+        meta = self.cluster.metadata
+        every = {**meta.annotations, **given}
+        kept = {key: one for key, one in every.items() if one is not None}
+        self.cluster = self.stored(replace(self.cluster, metadata=replace(meta, annotations=kept)))
+
     def _set_metadata(self, action: SetMetadata) -> None:
+        if action.kind == BrokerCluster.KIND:
+            if is_version(self.cluster, action.metadata):
+                assert action.removed_annotations == (labels.MANUAL_ROLLING_UPDATE,)
+                self.annotate(manual_rolling_update=None)
+            return
         topic = self.topics.get(action.metadata.name)
         if topic is None or not is_version(topic, action.metadata):
             return
@@ -409,11 +447,7 @@ class Kubernetes:
         meta = replace(meta, labels={**meta.labels, **action.labels})
         self._put(self.stored(replace(topic, metadata=meta)))
 
-    def _delete_object(self, action: RestartPod | RebuildVolume | DeleteClaim) -> None:
-        """What becomes of a pod is a test's own business; a claim is gone."""
-        if not isinstance(action, DeleteClaim):
-            self.restarted.append(action)
-            return
+    def _delete_claim(self, action: DeleteClaim) -> None:
         self.deleted_claims.append(action)
         self.claims = {
             broker_id: claim

@@ -156,20 +156,20 @@ def test_what_is_read_is_no_problem() -> None:
 
 def test_a_restart_that_is_asked_for_in_the_wrong_place_or_word() -> None:
     kubernetes = running()
-    annotate_cluster(kubernetes, manual_rolling_update="true")
+    kubernetes.apply(topic(partitions=3, annotations={labels.MANUAL_ROLLING_UPDATE: "true"}))
     odd = StatefulSetState(
         name="demo-broker-1", annotations={labels.MANUAL_ROLLING_UPDATE: "please"}
     )
     kubernetes.stateful_sets = {BrokerId(1): odd}
     kubernetes.settle()
 
+    assert message(kubernetes.topics["orders"], "Warning") == (
+        "metadata.annotations[chiplog.dev/manual-rolling-update] has no effect on this object: "
+        "annotate the BrokerCluster"
+    )
     assert message(kubernetes.cluster, "Warning") == (
-        "metadata.annotations[chiplog.dev/manual-rolling-update] restarts nothing on this object: "
-        "annotate "
-        "the StatefulSet or the pod of a broker; for all brokers: kubectl annotate statefulset "
-        "--selector chiplog.dev/cluster=NAME chiplog.dev/manual-rolling-update=true; StatefulSet "
-        "demo-broker-1 metadata.annotations[chiplog.dev/manual-rolling-update] is 'please', so "
-        "no broker is restarted: set it to true or false, or remove it"
+        "StatefulSet demo-broker-1 metadata.annotations[chiplog.dev/manual-rolling-update] is "
+        "'please', so no broker is restarted: set it to true or false, or remove it"
     )
 
 

@@ -333,7 +333,7 @@ def outdated(*broker_ids: int, replicas: int = 3) -> Kubernetes:
     kubernetes = running(replicas)
     kubernetes.apply(topic(partitions=replicas))
     kubernetes.settle()
-    kubernetes.revisions = {BrokerId(broker_id): "new" for broker_id in broker_ids}
+    kubernetes.roll_out(*broker_ids)
     return kubernetes
 
 
@@ -387,7 +387,7 @@ def test_while_another_is_not_well_nobody_is_restarted() -> None:
     applied = condition(kubernetes, "ConfigurationApplied")
     assert applied.reason == "WaitingToRestart"
     assert applied.message == (
-        "broker 1 must restart to apply the configuration; waiting for broker 3 to be ready and "
+        "broker 1 must restart for a changed configuration; waiting for broker 3 to be ready and "
         "in sync"
     )
 
@@ -400,7 +400,7 @@ def test_a_replica_out_of_sync_holds_restarts() -> None:
     kubernetes.settle()
     kubernetes.start(3)  # out of the ISR, and nothing brings it back yet
     kubernetes.settle()
-    kubernetes.revisions = {BrokerId(1): "new"}
+    kubernetes.roll_out(1)
 
     assert restarts(kubernetes) == []
     assert condition(kubernetes, "Healthy").reason == "UnderReplicated"
@@ -412,14 +412,14 @@ def test_min_isr_holds_a_restart_also_of_one_that_is_not_ready() -> None:
     kubernetes.settle()
     kubernetes.kill(3)
     kubernetes.settle()
-    kubernetes.revisions = {BrokerId(1): "new", BrokerId(3): "new"}
+    kubernetes.roll_out(1, 3)
     for broker_id in (1, 3):
         pod = kubernetes.pods[BrokerId(broker_id)]
         kubernetes.pods[BrokerId(broker_id)] = replace(pod, ready=False)
 
     assert restarts(kubernetes) == [3], "the dead one may always be restarted"
 
-    kubernetes.revisions = {BrokerId(1): "new"}
+    kubernetes.roll_out(1)
     assert restarts(kubernetes) == []
     kubernetes.settle()
     applied = condition(kubernetes, "ConfigurationApplied")
@@ -441,7 +441,7 @@ def test_a_lagging_broker_that_is_to_be_restarted_holds_nobody() -> None:
     kubernetes.settle()
     kubernetes.start(3)
     kubernetes.settle()
-    kubernetes.revisions = {BrokerId(3): "new", BrokerId(4): "new"}
+    kubernetes.roll_out(3, 4)
 
     assert restarts(kubernetes) == [3]
 

@@ -47,7 +47,7 @@ def test_a_broker_that_is_needed_is_named_also_where_nobody_else_is_waited_for()
     assert applied(facts(NEEDED)) == (
         "WaitingToRestart",
         (
-            "broker 1 must restart to apply the configuration; without broker 1, partitions would "
+            "broker 1 must restart for a changed configuration; without broker 1, partitions would "
             "have fewer in-sync replicas than their min.insync.replicas"
         ),
     )

@@ -88,7 +88,7 @@ def test_a_pod_that_goes_on_by_itself_is_left_alone(of_pod: dict[str, Any]) -> N
 
 def test_it_goes_before_a_restart_for_configuration() -> None:
     kubernetes = stranded()
-    kubernetes.revisions = dict.fromkeys(kubernetes.pods, "new")
+    kubernetes.roll_out(*kubernetes.pods)
 
     assert [(one.broker_id, one.reason) for one in restarts(kubernetes)] == [
         (LOST, "VolumeNotBound")

@@ -167,6 +167,8 @@ NO_RESTART: dict[str, dict[str, Any]] = {
     "the volume": {"storage": {"size": "20Gi", "class": "quick"}},
     "durability": {"durability": "PageCache"},
     "who may use it": {"allowedTopicNamespaces": ["*"]},
+    "when it is restarted": {"rollPolicy": {"approval": "Manual"}},
+    "maintenance": {"maintenance": {"brokers": [2]}},
     "the same listener, named": {
         "listeners": [{"name": "plain", "type": "internal", "port": 9092}]
     },
@@ -205,6 +207,23 @@ def test_the_operators_image_counts_where_the_cluster_names_none(
     follows, own = cluster_with(), cluster_with(image="mine/broker:1")
     assert revision(follows, newer) != revision(follows, settings)
     assert revision(own, newer) == revision(own, settings)
+
+
+def test_another_version_of_the_operator_has_the_same_revisions(
+    cluster_with: ClusterWith, settings: BuildSettings
+) -> None:
+    """Else all brokers of all clusters restart when the operator is updated. If that must be, write
+    so into the changelog, and then the new values here."""
+    much = cluster_with(
+        rack={"topologyKey": "zone"},
+        resources={"limits": {"memory": "2Gi"}},
+        config={"num.partitions": 3},
+        template={"labels": {"team": "payments"}, "tolerations": [{"key": "dedicated"}]},
+    )
+    assert [revision(one, settings) for one in (cluster_with(), much)] == [
+        "9d13f79afe481196",
+        "7b9cc62d9917c802",
+    ]
 
 
 def test_every_pod_has_the_revision(

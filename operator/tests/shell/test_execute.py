@@ -16,6 +16,7 @@ from chiplog_core.model.actions import (
     EventType,
     Replace,
     Report,
+    RequestRestarts,
     RestartPod,
     SetMetadata,
     WriteTopic,
@@ -433,6 +434,79 @@ def test_a_restart_takes_the_request_for_it_away(bench: Any, shell: Any) -> None
     assert bench.api.all_of(kinds.PODS) == []
     kept = bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["metadata"]["annotations"]
     assert kept == {"other": "kept"}
+
+
+def pod(number: int, *, ready: str = "True") -> dict[str, Any]:
+    """The pod of a broker, with the labels and the condition that the operator reads."""
+    return {
+        "metadata": {
+            "namespace": "shop",
+            "name": f"demo-broker-{number}-0",
+            "labels": {labels.CLUSTER: "demo", labels.BROKER_ID: str(number)},
+        },
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("others", "is_restarted"),
+    [
+        ([pod(2), pod(3)], True),
+        ([pod(2), pod(3, ready="False")], False),
+        ([pod(2), {"metadata": {**pod(3)["metadata"], "finalizers": ["a/b"]}}], False),
+        ([pod(2)], False),
+    ],
+)
+def test_a_pod_is_restarted_only_if_all_the_others_are_up_at_that_moment(
+    bench: Any, shell: Any, others: list[dict[str, Any]], is_restarted: bool
+) -> None:
+    """The plan may be from before another operator, or a drained node, stopped one of them."""
+
+    async def scenario() -> Any:
+        for one in (pod(1), *others):
+            await bench.api.create(kinds.PODS, one, field_manager="kubelet")
+        action = RestartPod(
+            broker_id=BrokerId(1),
+            pod_name="demo-broker-1-0",
+            pod_uid=bench.one(kinds.PODS, "demo-broker-1-0")["metadata"]["uid"],
+            reason="ConfigChangeRequiresRestart",
+            must_be_ready=(BrokerId(2), BrokerId(3)),
+        )
+        return await shell.executor.execute(KEY, [action])
+
+    outcome = bench.run(scenario())
+    left = [one["metadata"]["name"] for one in bench.api.all_of(kinds.PODS)]
+    assert ("demo-broker-1-0" not in left) is is_restarted
+    assert outcome.conflicts == (not is_restarted)
+
+
+def test_the_request_of_a_cluster_is_handed_on_and_removed(bench: Any, shell: Any) -> None:
+    asked = {labels.MANUAL_ROLLING_UPDATE: "true", "other": "kept"}
+
+    async def scenario() -> None:
+        for kind, name, annotations in (
+            (kinds.STATEFUL_SETS, "demo-broker-1", {}),
+            (kinds.BROKER_CLUSTERS, "demo", asked),
+        ):
+            meta = {"namespace": "shop", "name": name, "annotations": annotations}
+            await bench.api.create(kind, {"metadata": meta}, field_manager="kubectl")
+        found = metadata_of(bench.one(kinds.BROKER_CLUSTERS, "demo"))
+        for action in (
+            RequestRestarts(stateful_sets=("demo-broker-1",)),
+            SetMetadata(
+                kind=chiplog_api.BROKER_CLUSTER,
+                metadata=found,
+                removed_annotations=(labels.MANUAL_ROLLING_UPDATE,),
+            ),
+        ):
+            outcome = await shell.executor.execute(KEY, [action])
+            assert outcome.is_complete
+
+    bench.run(scenario())
+    handed_on = bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["metadata"]["annotations"]
+    assert handed_on == {labels.MANUAL_ROLLING_UPDATE: "true"}
+    left = bench.one(kinds.BROKER_CLUSTERS, "demo")["metadata"]["annotations"]
+    assert left == {"other": "kept"}
 
 
 def create_topic(cluster: str = "demo", *, dry_run: bool = False) -> WriteTopic:

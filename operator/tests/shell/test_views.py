@@ -36,6 +36,24 @@ def test_a_pod_that_runs() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("container", "is_starting"),
+    [
+        ({"state": {"running": {}}, "started": False}, True),
+        ({"state": {"running": {}}, "started": True}, False),
+        ({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "started": False}, False),
+        ({"state": {"terminated": {"exitCode": 1}}, "started": False}, False),
+        ({}, False),
+    ],
+)
+def test_a_container_that_runs_before_its_startup_probe_succeeds_is_starting(
+    container: dict[str, Any], is_starting: bool
+) -> None:
+    made = pod(containerStatuses=[{"name": "broker", **container}])
+
+    assert views.pod(views.kept_pod(made)).starting is is_starting
+
+
 def test_when_a_pod_was_given_its_node() -> None:
     at = "2026-01-01T00:00:05Z"
     scheduled = pod(conditions=[condition("PodScheduled", "True", lastTransitionTime=at)])

@@ -1,0 +1,161 @@
+"""A change waits for its approval and is then rolled under load; maintenance; restarts by hand."""
+
+import json
+
+import pytest
+
+from chiplog_core.naming import labels
+from e2e import measured
+from e2e.cluster.kubectl import eventually
+from e2e.main.broker_cluster import BrokerClusterUnderTest, Life, Manifest, shown
+from e2e.main.replicas import places, wait_in_sync
+from e2e.main.setting_up import NewTopic
+from e2e.main.traffic import Traffic
+
+pytestmark = [pytest.mark.change, pytest.mark.timeout(400)]
+
+PARTITIONS = 6
+GAP_LIMIT_S = 1.0
+ROLL_LIMIT_S = 150
+SETTLED_LIMIT_S = 60
+SAFE = {"min.insync.replicas": 2}
+
+
+def patch(cluster: BrokerClusterUnderTest, **spec: object) -> None:
+    """Change these fields of the BrokerCluster's spec."""
+    change = json.dumps({"spec": spec})
+    cluster.kubectl("patch", "cbc", cluster.name, "--type=merge", "-p", change)
+
+
+def condition(cluster: BrokerClusterUnderTest, type_: str) -> Manifest:
+    """A condition of the BrokerCluster, for its newest spec."""
+    found = cluster.kubectl.get("cbc", cluster.name)
+    of_type = [
+        one
+        for one in found["status"]["conditions"]
+        if one["type"] == type_ and one["observedGeneration"] == found["metadata"]["generation"]
+    ]
+    assert of_type, shown(found)
+    condition_: Manifest = of_type[0]
+    return condition_
+
+
+def wait_reason(cluster: BrokerClusterUnderTest, type_: str, reason: str) -> Manifest:
+    """Wait until the condition has this reason; returns the condition."""
+
+    def has_reason() -> bool:
+        found = condition(cluster, type_)
+        assert found["reason"] == reason, found
+        return True
+
+    eventually(f"{type_} has the reason {reason}", has_reason, SETTLED_LIMIT_S, every_s=0.5)
+    return condition(cluster, type_)
+
+
+def wait_restarted(cluster: BrokerClusterUnderTest, before: dict[str, Life]) -> float:
+    """Wait until every broker has another pod than before, and is in sync; returns seconds. Checks
+    that never more than one pod is missing or not ready."""
+
+    def are_restarted() -> bool:
+        ready = [one["metadata"]["name"] for one in cluster.pods() if is_ready(one)]
+        if len(ready) < len(before) - 1:
+            pytest.fail(f"only {ready} are ready")
+        now = cluster.broker_pods()
+        same = {name for name in before if name not in now or now[name].uid == before[name].uid}
+        assert not same, f"not restarted yet: {sorted(same)}"
+        return True
+
+    took_s = eventually("all brokers were restarted", are_restarted, ROLL_LIMIT_S, every_s=0.3)
+    cluster.wait_cluster_ready()
+    return took_s + wait_in_sync(cluster)
+
+
+def is_ready(pod: Manifest) -> bool:
+    conditions = pod.get("status", {}).get("conditions", ())
+    is_going = "deletionTimestamp" in pod["metadata"]
+    return not is_going and any(
+        one["type"] == "Ready" and one["status"] == "True" for one in conditions
+    )
+
+
+def note_traffic(traffic: Traffic, what: str) -> None:
+    """Check that nothing was lost, and print the longest gaps beside their limit."""
+    gaps_s = traffic.noticed.longest_gaps_s()
+    texts = ", ".join(f"{one:.2f}" for one in gaps_s.values())
+    measured.note(
+        f"{what}: {traffic.sent} records, 0 lost, longest gaps per partition {texts} s "
+        f"(limit {GAP_LIMIT_S:.0f} s)"
+    )
+    traffic.check_records()
+    assert max(gaps_s.values()) < 5 * GAP_LIMIT_S
+
+
+def test_a_change_waits_for_its_approval_and_is_then_rolled_under_load(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    topic = new_topic("approved", PARTITIONS, replicas=3, config=SAFE)
+    wait_in_sync(cluster)
+    before = cluster.broker_pods()
+    patch(
+        cluster,
+        rollPolicy={"approval": "Manual"},
+        config={"socket.request.max.bytes": 90_000_000},
+    )
+    waiting = wait_reason(cluster, "ConfigurationApplied", "WaitingForApproval")
+    status = cluster.kubectl.get("cbc", cluster.name)["status"]
+    assert status["roll"]["state"] == "pending"
+    assert status["roll"]["cause"] == "spec.config[socket.request.max.bytes]"
+    assert status["revision"] in waiting["message"]
+    assert condition(cluster, "Quiesced")["status"] == "True"
+    assert cluster.broker_pods() == before
+    with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
+        approval = f"{labels.APPROVED_REVISION}={status['revision']}"
+        cluster.kubectl("annotate", "cbc", cluster.name, approval)
+        took_s = wait_restarted(cluster, before)
+    note_traffic(traffic, f"an approved change of {len(before)} brokers in {took_s:.0f} s")
+    wait_reason(cluster, "ConfigurationApplied", "Applied")
+    assert "roll" not in cluster.kubectl.get("cbc", cluster.name)["status"]
+    cluster.kubectl("annotate", "cbc", cluster.name, f"{labels.APPROVED_REVISION}-")
+
+
+def test_a_broker_under_maintenance_leads_nothing(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    topic = new_topic("maintained", PARTITIONS, replicas=3, config=SAFE)
+    wait_in_sync(cluster)
+    with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
+        patch(cluster, maintenance={"brokers": [2]})
+        wait_reason(cluster, "Maintenance", "LeadingNothing")
+        states = places(cluster, topic)
+        assert 2 not in {one.leader for one in states}
+        assert all(2 in one.in_sync for one in states), "it still follows"
+    note_traffic(traffic, "a broker under maintenance")
+    placed = places(cluster, new_topic("beside", PARTITIONS, replicas=2))
+    assert {one for state in placed for one in state.replicas} == {1, 3}
+    patch(cluster, maintenance=None)
+
+
+def test_an_annotation_of_the_cluster_restarts_every_broker_in_its_window(
+    cluster: BrokerClusterUnderTest,
+) -> None:
+    wait_in_sync(cluster)
+    before = cluster.broker_pods()
+    never_soon = {"schedule": "0 0 29 2 *", "duration": "1m"}
+    patch(cluster, rollPolicy={"timeZone": "Europe/Berlin", "windows": [never_soon]})
+    cluster.kubectl("annotate", "cbc", cluster.name, f"{labels.MANUAL_ROLLING_UPDATE}=true")
+
+    def waits_for_window() -> bool:
+        status = cluster.kubectl.get("cbc", cluster.name)["status"]
+        roll = status.get("roll", {})
+        assert roll.get("brokers") == [1, 2, 3], status
+        assert roll["continuesAt"].endswith("-02-28T23:00:00Z"), roll
+        return True
+
+    eventually("the restarts wait", waits_for_window, SETTLED_LIMIT_S, every_s=0.5)
+    assert cluster.broker_pods() == before
+    patch(cluster, rollPolicy=None)
+    took_s = wait_restarted(cluster, before)
+    measured.note(f"all brokers restarted by one annotation in {took_s:.0f} s")
+    left = cluster.kubectl.get("cbc", cluster.name)["metadata"].get("annotations", {})
+    assert labels.MANUAL_ROLLING_UPDATE not in left
+    assert "roll" not in cluster.kubectl.get("cbc", cluster.name)["status"]
