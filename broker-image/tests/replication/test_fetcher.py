@@ -461,10 +461,8 @@ def test_a_copy_that_ends_before_it_has_moved() -> None:
 
 
 def test_a_throttled_copy_holds_nothing_back() -> None:
-    rate = {"follower_replication_throttled_rate": "1"}
-
     async def scenario() -> None:
-        async with both(**rate) as (leader, follower):
+        async with both(follower_replication_throttled_rate="1") as (leader, follower):
             leader.end = 100
             member, copy = follower.begin(Reign(0)), Reign(1)
             copy.copying = COPY
