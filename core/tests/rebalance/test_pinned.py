@@ -52,7 +52,8 @@ def test_none_of_them_moves(world: World, data: st.DataObject) -> None:
     settings = Settings(pinned=pinned)
     found = propose(world.brokers, world.partitions, world.measurements, settings)
 
-    moved = {one.name for one in (*found.leader_moves, *found.replica_changes)}
+    moved = {one.name for one in found.leader_moves}
+    moved |= {change.name for change in found.replica_changes}
     assert moved.isdisjoint(chosen)
     assert found.num_pinned_partitions == len(chosen)
     assert proposal_json(found)["numPinnedPartitions"] == len(chosen)

@@ -39,7 +39,6 @@ TOPICS: Final[tuple[Spec, ...]] = (  # fields of invalid Topics
     {"partitions": 1, "growth": {"strategy": "Append", "maxReplay": 5}},
     {"partitions": 1, "growth": {"strategy": "Repartition"}},
     {"partitions": 3, "assignments": [{"partition": 3, "replicas": [1]}]},
-    {"partitions": 3, "assignments": [{"partition": 1, "replicas": [99]}]},
 )
 
 CLUSTERS: Final[

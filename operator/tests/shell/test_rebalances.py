@@ -272,6 +272,35 @@ def test_a_leader_that_changes_before_the_approval_makes_it_outdated(it: Spark) 
     it.bench.run(scenario())
 
 
+def test_a_partition_that_is_placed_by_hand_stays_where_it_is(it: Spark) -> None:
+    async def scenario() -> None:
+        async with it.bench.running():
+            await it.begin()
+            await it.apply()
+            await it.answer()
+            moved = it.status()["proposal"]["leaderMoves"][0]
+            kept = [{"partition": moved["partition"], "replicas": moved["expectedReplicas"]}]
+            await it.bench.api.patch(
+                kinds.TOPICS,
+                NAMESPACE,
+                TOPIC,
+                {"spec": {"assignments": kept}},
+                field_manager="kubectl",
+            )
+            await it.bench.live(3)
+            await it.say("approve")
+            assert it.ready() == ("False", "ProposalOutdated")
+            assert it.counts() == {1: 6}
+            await it.say("refresh")
+            name = it.status()["application"]["name"]
+            request = it.bench.one(kinds.CONFIG_MAPS, f"{name}-request")
+            asked = json.loads(request["data"]["request.json"])["job"]
+            number = moved["partition"]
+            assert asked["pinnedPartitions"] == [{"topic": TOPIC, "first": number, "last": number}]
+
+    it.bench.run(scenario())
+
+
 def test_stopped_before_all_is_moved_the_rest_stays(it: Spark) -> None:
     moved: list[Call] = []
 
