@@ -28,6 +28,7 @@ from chiplog_broker.partitions.isolation import silence_s
 from chiplog_broker.partitions.replicas import ReplicaParts, Replicas
 from chiplog_broker.partitions.settings import log_config, topic_log_config
 from chiplog_broker.partitions.silence import SilenceWatch
+from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.spreading import Spreading
@@ -36,7 +37,6 @@ from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.process import Allowance
 from chiplog_broker.replication.manager import ReplicaFetching
-from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.health import Health
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota

@@ -20,7 +20,7 @@ from chiplog_broker.handlers.session_reading import SessionReading
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.handlers.without_duplicates import without_duplicates
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.replication.throttle import ReplicationThrottle
+from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.server.call import Answer, Call
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer

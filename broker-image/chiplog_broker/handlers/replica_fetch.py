@@ -12,8 +12,8 @@ from chiplog_broker.metadata.view import NO_EPOCH, ClusterView
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.partitions.waiting import Watcher
-from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.storage.errors import OffsetOutOfRangeError
 from chiplog_core.ids import BrokerId, ReplicaRef, Session
 from chiplog_core.throttle.copying import NO_COPYING, Copying, copying_of

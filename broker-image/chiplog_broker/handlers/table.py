@@ -30,10 +30,10 @@ from chiplog_broker.handlers.topics import TopicHandlers
 from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_wire.protocol.apis import ApiKey

@@ -19,6 +19,7 @@ from chiplog_broker.metadata.listeners import INTERNAL_NAME
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.follow_steps import name_of
 from chiplog_broker.partitions.following import IN_MEMORY, Contact, Following, Taken
+from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.errors import PeerError, PeerLost, PeerUnreachable
@@ -32,7 +33,6 @@ from chiplog_broker.replication.plan import (
     pause_s,
 )
 from chiplog_broker.replication.session import SESSION_ERRORS
-from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.codec import replica_fetch
 from chiplog_wire.protocol.errors import ProtocolViolation

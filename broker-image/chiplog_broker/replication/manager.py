@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.following import Following
+from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.replication.fetcher import FetcherParts, LeaderFetcher
 from chiplog_broker.replication.plan import FetchLimits
-from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.settings import setting
 from chiplog_core.config import broker_keys as keys
 

@@ -15,8 +15,8 @@ from uuid import UUID
 from chiplog_broker.fetch_sessions.session import INITIAL_EPOCH
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.partitions.throttle import CopyShare
 from chiplog_broker.replication.session import Changes, Key, LeaderSession
-from chiplog_broker.replication.throttle import CopyShare
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import (
     FetchPartition,

@@ -12,12 +12,12 @@ from chiplog_broker.metadata.listeners import internal_listener
 from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Contact, Following, Taken
+from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.clock import Clock, SystemClock
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import Rng, SystemRng
 from chiplog_broker.replication.manager import ReplicaFetching
-from chiplog_broker.replication.throttle import ReplicationThrottle
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.dispatch import Dispatcher

@@ -12,9 +12,9 @@ from chiplog_broker.metadata.view import ClusterView, PartitionView, TopicView
 from chiplog_broker.partitions.follow_steps import FetchPosition
 from chiplog_broker.partitions.following import Following
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.throttle import LONGEST_HOLD_S, ReplicationThrottle
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.replication.plan import FetchLimits, FetchPlan
-from chiplog_broker.replication.throttle import LONGEST_HOLD_S, ReplicationThrottle
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.ids import BrokerId, ReplicaRef, Session
 from chiplog_core.throttle.copying import Copying, copying_of

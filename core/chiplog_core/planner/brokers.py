@@ -276,16 +276,16 @@ def _described(
     world: World, cluster: BrokerCluster, settings: Settings, spec: BrokerSpec
 ) -> BrokerSpec:
     """The spec with the broker's present rack, addresses, node ports and configuration."""
-    config, inherited = spec.config, settings.inherited
-    if inherited is not None:
-        throttles = throttle_config(world, cluster, spec.config)
-        config = {**config_for_brokers(cluster, inherited), **throttles}
+    inherited = settings.inherited
+    throttles = throttle_config(world, cluster, spec.config)
     return replace(
         spec,
         rack=_rack(world, cluster, spec),
         endpoints=broker_endpoints(world, cluster, spec.broker_id, spec.endpoints),
         node_ports=kept_node_ports(world, cluster, spec.broker_id, spec.node_ports),
-        config=config,
+        config=spec.config
+        if inherited is None
+        else {**config_for_brokers(cluster, inherited), **throttles},
     )
 
 

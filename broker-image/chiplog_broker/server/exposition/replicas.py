@@ -7,7 +7,7 @@ from prometheus_client.registry import Collector
 
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.replication.throttle import ReplicationThrottle
+from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.server.exposition.requests import histogram
 from chiplog_broker.server.metrics import RequestMetrics
 

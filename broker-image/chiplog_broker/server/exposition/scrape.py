@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, genera
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.replication.throttle import ReplicationThrottle
+from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.server.exposition.cleaner import CleanerCollector
 from chiplog_broker.server.exposition.disk import DiskCollector
 from chiplog_broker.server.exposition.partitions import (
