@@ -32,6 +32,7 @@ from chiplog_core.planner.maintenance import under_maintenance
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
 from chiplog_core.planner.throttles import throttle_config, throttled_broker
+from chiplog_core.planner.volume_rebuilds import next_to_rebuild
 from chiplog_core.planner.wanted_replicas import leaving_brokers
 from chiplog_core.problems import Problem
 from chiplog_core.topic_name import CONSUMER_OFFSETS
@@ -62,7 +63,7 @@ def plan_brokers(
 ) -> BrokersPlan:
     """Create, change, admit, fence and retire brokers. `admin` has the answers to admin clients,
     and the throttles that they set."""
-    wanted = _wanted(world, settings)
+    wanted = _wanted(world, settings, brokers)
     ids, intents = wanted.ids, wanted.intents
     removable = _removable(world, brokers) - under_maintenance(settings.cluster)
     next_specs = {
@@ -115,7 +116,7 @@ class _Wanted:
     """Why brokers cannot be removed."""
 
 
-def _wanted(world: World, settings: Settings) -> _Wanted:
+def _wanted(world: World, settings: Settings, brokers: BrokerStates) -> _Wanted:
     """The brokers that should exist now, and what should become of each. Until everything is
     known, the existing brokers and the decisions about them stay."""
     existing = [
@@ -137,7 +138,7 @@ def _wanted(world: World, settings: Settings) -> _Wanted:
         return _Wanted(ids, _present_intents(world, ids))
     problems = _scale_in_problems(world, cluster, surplus) if surplus else ()
     leaving = () if problems else surplus
-    drained = cordoned_brokers(world) | under_maintenance(cluster)
+    drained = cordoned_brokers(world) | under_maintenance(cluster) | next_to_rebuild(world, brokers)
     intents = dict.fromkeys(ids, BrokerIntent.SERVE)
     intents |= dict.fromkeys(drained.intersection(ids), BrokerIntent.DRAIN)
     intents |= dict.fromkeys(leaving, BrokerIntent.REMOVE)

@@ -25,6 +25,11 @@ class Needs:
     """Those of which no other replica certainly has everything."""
     low: list[str] = field(default_factory=list)
     """Others that would have fewer in-sync replicas than min.insync.replicas."""
+    led: list[str] = field(default_factory=list)
+    """Others that the broker leads: until another replica does, the ISR may shrink to this one."""
+    stuck: list[str] = field(default_factory=list)
+    """Those of `led` that no other replica will take over, because their brokers are leaving,
+    too."""
 
 
 def find_needs(broker_id: BrokerId, world: World, brokers: BrokerStates) -> Needs:
@@ -32,17 +37,23 @@ def find_needs(broker_id: BrokerId, world: World, brokers: BrokerStates) -> Need
     needs = Needs()
     for spec, topic_id, state in _states_on(broker_id, world):
         name = f"{spec.topic_name}-{state.partition}"
-        others = sum(
-            is_serving(world, brokers, ref.broker_id) and _is_certain(ref, state, topic_id, brokers)
+        others = [
+            ref
             for ref in state.isr
             if ref.broker_id != broker_id
-        )
+            and is_serving(world, brokers, ref.broker_id)
+            and _is_certain(ref, state, topic_id, brokers)
+        ]
         if not others or _is_unsettled(broker_id, state, brokers):
             needs.last.append(name)
-        elif _is_alive_in_isr(broker_id, state, brokers) and others < min(
+        elif _is_alive_in_isr(broker_id, state, brokers) and len(others) < min(
             spec.min_isr, len(state.assigned) - 1
         ):
             needs.low.append(name)
+        elif state.leader is not None and state.leader.broker_id == broker_id:
+            needs.led.append(name)
+            if all(brokers.by_id[ref.broker_id].is_leaving for ref in others):
+                needs.stuck.append(name)
     return needs
 
 

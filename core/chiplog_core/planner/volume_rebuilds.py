@@ -5,8 +5,10 @@ the pod and its PersistentVolumeClaim, and the StatefulSet creates both again. T
 an empty disk, and copies its replicas from the others.
 
 That cannot be undone, so it happens only when other replicas certainly have everything
-(`survivors`), to one broker at a time, and while all others are ready and in sync. The condition
-RebuildRefused says what a request waits for.
+(`survivors`), to one broker at a time, and while all others are ready and in sync. The broker first
+gets `intent: Drain`, and its pod is deleted when it leads nothing any more: the other leaders then
+have everything whatever becomes of their ISRs. The condition RebuildRefused says what a request
+waits for.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.actions import RebuildVolume
 from chiplog_core.model.annotations import DELETE_POD_AND_PVC, field_of
+from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.verdicts import brokers_named
 from chiplog_core.naming import labels
 from chiplog_core.observed.broker_states import BrokerStates
@@ -24,13 +27,14 @@ from chiplog_core.planner.basis import basis_of
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.data_holders import named_by_newer_reports
 from chiplog_core.planner.rollout import is_healthy
-from chiplog_core.planner.survivors import find_needs
+from chiplog_core.planner.survivors import Needs, find_needs
 from chiplog_core.problems import Problem
 
 LAST_REPLICA = "LastInSyncReplica"
 WAITING_FOR_REPLICAS = "WaitingForReplicas"
 WAITING_FOR_BROKERS = "WaitingForBrokers"
 WAITING_FOR_METADATA = "WaitingForMetadata"
+WAITING_FOR_LEADERS = "WaitingForLeaders"
 
 MAX_SHOWN = 5
 """How many partitions a message names."""
@@ -71,17 +75,63 @@ def find_rebuilds(
         return VolumeRebuilds(
             refusals=tuple(_refusal(world, one, reason, message) for one in requested)
         )
+    judged = _judged(world, brokers, requested)
+    refusals = [_refusal(world, one.broker_id, *one.why) for one in judged if one.why is not None]
+    chosen = _chosen(judged)
+    if chosen is None:
+        return VolumeRebuilds(refusals=tuple(refusals))
+    if stuck := chosen.needs.stuck:
+        message = f"all brokers that could lead {_shown(stuck)} are leaving or drained, too"
+        refusals.append(_refusal(world, chosen.broker_id, WAITING_FOR_LEADERS, message))
+    # An earlier plan has written the intent, so this plan's own writes do not stop the deletion.
+    is_drained = world.brokers[chosen.broker_id].spec.intent is not BrokerIntent.SERVE
+    is_ready = is_drained and not chosen.needs.led
+    return VolumeRebuilds(_rebuild(world, chosen.broker_id) if is_ready else None, tuple(refusals))
+
+
+def next_to_rebuild(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
+    """The broker that is rebuilt next, and should give up its leaderships; empty if there is none.
+    It stays the same while brokers compare their disks with the maps."""
+    requested = [broker_id for broker_id in world.pods if _is_requested(world, broker_id)]
+    if not requested:
+        return frozenset()
+    if brokers.unchecked_alive:
+        return frozenset(
+            broker_id
+            for broker_id in requested
+            if world.brokers[broker_id].spec.intent is BrokerIntent.DRAIN
+        )
+    chosen = _chosen(_judged(world, brokers, requested))
+    return frozenset() if chosen is None else frozenset({chosen.broker_id})
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A requested rebuild, and for what the volume is still needed."""
+
+    broker_id: BrokerId
+    needs: Needs
+    why: tuple[str, str] | None
+    """Reason and message if the volume is still needed; else None."""
+
+
+def _judged(
+    world: World, brokers: BrokerStates, requested: Sequence[BrokerId]
+) -> tuple[_Judged, ...]:
+    """The requests in the order in which they are carried out: first those of pods that are not
+    ready, whose replicas are missing anyway."""
     named = named_by_newer_reports(world)
-    rebuild: RebuildVolume | None = None
-    refusals = []
-    # First a pod that is not ready: its replicas are missing anyway.
+    judged = []
     for broker_id in sorted(requested, key=lambda one: (world.pods[one].ready, one)):
-        why = _why_needed(broker_id, world, brokers, is_named=broker_id in named)
-        if why is not None:
-            refusals.append(_refusal(world, broker_id, *why))
-        elif rebuild is None:
-            rebuild = _rebuild(world, broker_id)
-    return VolumeRebuilds(rebuild, tuple(refusals))
+        needs = find_needs(broker_id, world, brokers)
+        why = _why_needed(needs, is_named=broker_id in named)
+        judged.append(_Judged(broker_id, needs, why))
+    return tuple(judged)
+
+
+def _chosen(judged: Sequence[_Judged]) -> _Judged | None:
+    """The first request that can be carried out; None if none can."""
+    return next((one for one in judged if one.why is None), None)
 
 
 def rebuild_request_problems(world: World) -> Iterator[Problem]:
@@ -110,7 +160,8 @@ def _is_requested(world: World, broker_id: BrokerId) -> bool:
     """Whether an annotation of the broker's pod requests a new volume. One that comes from the
     StatefulSet's template does not: every new pod would have it, too."""
     pod, owner = world.pods.get(broker_id), world.stateful_sets.get(broker_id)
-    if pod is None or pod.deleting or not DELETE_POD_AND_PVC.is_set(pod.annotations):
+    is_known = broker_id in world.brokers and pod is not None and not pod.deleting
+    if pod is None or not is_known or not DELETE_POD_AND_PVC.is_set(pod.annotations):
         return False
     return owner is None or labels.DELETE_POD_AND_PVC not in owner.template_annotations
 
@@ -127,7 +178,7 @@ def _why_all_wait(
         return WAITING_FOR_METADATA, "not all Broker and PartitionMap objects are known"
     if brokers.unchecked_alive:
         waiting = brokers_named(sorted(brokers.unchecked_alive))
-        return WAITING_FOR_METADATA, f"{waiting} has yet to compare its disk with the PartitionMaps"
+        return WAITING_FOR_METADATA, f"waiting for {waiting} to compare disks and PartitionMaps"
     busy = [
         broker_id
         for broker_id in broker_ids
@@ -142,14 +193,11 @@ def _why_all_wait(
     return None
 
 
-def _why_needed(
-    broker_id: BrokerId, world: World, brokers: BrokerStates, *, is_named: bool
-) -> tuple[str, str] | None:
+def _why_needed(needs: Needs, *, is_named: bool) -> tuple[str, str] | None:
     """Reason and message if the broker's volume is still needed; else None. `is_named`: a report
     that is newer than its map names the broker."""
     if is_named:
         return WAITING_FOR_METADATA, "a broker knows newer metadata about it than the PartitionMaps"
-    needs = find_needs(broker_id, world, brokers)
     if needs.last:
         message = (
             f"no other replica that is alive and in sync certainly has everything of "

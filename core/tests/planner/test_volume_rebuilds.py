@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.actions import RebuildVolume, RestartPod
+from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.broker_status import DamagedPartition
 from chiplog_core.model.conditions import ConditionType
 from chiplog_core.model.partition_map import PartitionState
@@ -43,6 +44,8 @@ def annotate(kubernetes: Kubernetes, *numbers: int, value: str = "true") -> None
 
 
 def rebuilds(kubernetes: Kubernetes) -> list[RebuildVolume]:
+    """The rebuild that is due when leaderships have been handed over."""
+    kubernetes.settle(30)
     return [one for one in kubernetes.plan().actions if isinstance(one, RebuildVolume)]
 
 
@@ -284,6 +287,43 @@ def test_one_that_is_down_goes_first() -> None:
     assert [one.broker_id for one in rebuilds(kubernetes)] == [THREE]
 
 
+def led_by(kubernetes: Kubernetes) -> set[int]:
+    states = partitions_of(kubernetes.maps.values())
+    return {0 if state.leader is None else state.leader.broker_id for _, _, state in states}
+
+
+def test_it_gives_up_its_leaderships_first() -> None:
+    """While it leads, its ISR may shrink to itself after the proof."""
+    kubernetes = running()
+    assert TWO in led_by(kubernetes)
+    annotate(kubernetes, 2)
+
+    for _ in range(10):
+        actions = kubernetes.plan().actions
+        if any(isinstance(one, RebuildVolume) for one in actions):
+            break
+        kubernetes.execute(actions)
+        kubernetes.obey()
+    else:
+        raise AssertionError("it is never rebuilt")
+    assert led_by(kubernetes) == {1, 3}
+    assert kubernetes.brokers[TWO].spec.intent is BrokerIntent.DRAIN
+
+    annotate(kubernetes, 2, value="false")
+    kubernetes.settle()
+    assert kubernetes.brokers[TWO].spec.intent is BrokerIntent.SERVE
+
+
+def test_it_says_that_nobody_takes_its_leaderships() -> None:
+    kubernetes = running()
+    kubernetes.cordoned = {"node-1", "node-2", "node-3"}
+    annotate(kubernetes, 2)
+    assert rebuilds(kubernetes) == []
+    reason, message = refusal(kubernetes)
+    assert reason == "WaitingForLeaders"
+    assert "orders-" in message
+
+
 def test_it_goes_before_a_rolling_restart() -> None:
     kubernetes = running()
     kubernetes.revisions = dict.fromkeys(kubernetes.pods, "new")
@@ -311,8 +351,11 @@ def test_nothing_is_deleted_while_something_is_unknown(unknown: dict[str, object
 def test_brokers_that_compare_their_disks_are_waited_for() -> None:
     kubernetes = running()
     annotate(kubernetes, 2)
+    kubernetes.settle()
+    assert kubernetes.brokers[TWO].spec.intent is BrokerIntent.DRAIN
     kubernetes.maps_check = "new"
     kubernetes.execute(kubernetes.plan().actions)
+    assert kubernetes.brokers[TWO].spec.intent is BrokerIntent.DRAIN, "it stays so meanwhile"
     (condition,) = [
         one
         for one in kubernetes.cluster.status.conditions
