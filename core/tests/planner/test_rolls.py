@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chiplog_core.ids import BrokerId
-from chiplog_core.model.actions import RestartPod
+from chiplog_core.model.actions import Create, RestartPod
 from chiplog_core.model.broker_cluster import Roll, RollState
 from chiplog_core.model.conditions import Condition, ConditionStatus
 from chiplog_core.naming import labels
 from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.world import StatefulSetState
-from chiplog_core.planner.restart_limits import find_limits
+from chiplog_core.planner.restart_limits import find_limits, shrinks_any_isr
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
 
@@ -500,3 +500,10 @@ def test_a_roll_that_waited_for_its_window_is_not_blocked_when_it_opens() -> Non
     kubernetes.now = OPENS_AT + timedelta(minutes=5)
     kubernetes.settle()
     assert condition(kubernetes, "ConfigurationApplied").reason == "RestartBlocked"
+
+
+def test_a_new_topic_shrinks_no_isr() -> None:
+    kubernetes = running()
+    created = Create(resource=kubernetes.maps["orders"])
+
+    assert not shrinks_any_isr(kubernetes.maps, [created])
