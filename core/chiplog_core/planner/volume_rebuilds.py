@@ -99,7 +99,8 @@ def next_to_rebuild(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
         return frozenset(
             broker_id
             for broker_id in requested
-            if world.brokers[broker_id].spec.intent is BrokerIntent.DRAIN
+            if (broker := world.brokers.get(broker_id)) is not None
+            and broker.spec.intent is BrokerIntent.DRAIN
         )
     chosen = _chosen(_judged(world, brokers, requested))
     return frozenset() if chosen is None else frozenset({chosen.broker_id})
