@@ -1,6 +1,7 @@
 """The operator's decisions about partitions, taken from the changes of PartitionMaps."""
 
 from collections.abc import Callable
+from typing import Final
 from uuid import UUID
 
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, PartitionState
@@ -9,6 +10,8 @@ from chiplog_kube.api import Manifest
 from e2e.sim.api_store import ApiStore, Change
 from e2e.sim.history import Decision, Leadership
 from e2e.sim.wire import TopicPartition
+
+NO_ORDER: Final = -1
 
 
 class DecisionTrace:
@@ -23,6 +26,9 @@ class DecisionTrace:
         """Called with the spec of each map that is written."""
         self.on_decision: list[Callable[[Decision], None]] = []
         """Called with each change of a partition's entry."""
+        self.on_first: list[Callable[[str, Leadership], None]] = []
+        """Called with the label and the first entry of each new partition."""
+        self._is_restoring = False
         self._store = store
         store.on_change.append(self._changed)
 
@@ -30,8 +36,10 @@ class DecisionTrace:
         """After a restore of etcd, read all maps without comparing them with those before: the
         differences come from the restore, not from decisions of the operator."""
         self.known.clear()
+        self._is_restoring = True
         for manifest in self._store.all_of(kinds.PARTITION_MAPS):
             self._compare(manifest)
+        self._is_restoring = False
 
     def _changed(self, change: Change) -> None:
         if change.kind is kinds.PARTITION_MAPS:
@@ -57,9 +65,19 @@ class DecisionTrace:
             isr=tuple(map(str, state.isr)),
             min_isr=spec.min_isr,
             is_asking=state.reports_wanted,
+            replicas=tuple(map(int, state.replicas)),
+            adding=tuple(map(int, state.adding)),
+            removing=tuple(map(int, state.removing)),
+            leftovers=tuple(
+                (int(one.broker), NO_ORDER if one.removable_since is None else one.removable_since)
+                for one in state.leftovers
+            ),
         )
         before = self.known.get(label)
         self.known[label] = after
+        if before is None and not self._is_restoring:
+            for first in self.on_first:
+                first(label, after)
         if before is not None and before != after:
             decision = Decision(self._now_s(), label, before, after)
             self.decisions.append(decision)

@@ -20,7 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from chiplog_broker.metadata.kubernetes.map_files import MAPS
-from chiplog_broker.storage.names import CLEAN_SHUTDOWN, DAMAGED_REPLICAS, META_PROPERTIES
+from chiplog_broker.storage.names import (
+    CLEAN_SHUTDOWN,
+    DAMAGED_REPLICAS,
+    DELETED_DIRECTORY_SUFFIX,
+    META_PROPERTIES,
+)
 
 if TYPE_CHECKING:
     from tests.storage.memory_disk import MemoryDisk
@@ -71,6 +76,8 @@ class Disks:
         """Whether the next sync of a log fails with EIO and loses the bytes that were unsynced."""
         self.on_append: Callable[[Disks, str, bytes], None] = lambda *_: None
         """Called for each append to a data file with this object, the file's path and the bytes."""
+        self.on_deletion: Callable[[Disks, str], None] = lambda *_: None
+        """Called just before a replica is deleted, with this object and the replica's directory."""
         self.damaged: list[str] = []
         """Paths of files whose bytes the simulator changed."""
         self.before_damage: dict[bytes, bytes] = {}
@@ -89,7 +96,7 @@ class Disks:
         disk.stepping = self._stepping
         disk.chance, disk.evicted_share = self._chance, EVICTED_SHARE
         if is_data:
-            disk.appended = self._appended
+            disk.appended, disk.renaming = self._appended, self._renaming
         return disk
 
     def _stepping(self, operation: str, _path: str) -> None:
@@ -99,6 +106,11 @@ class Disks:
 
     def _appended(self, path: str, data: bytes) -> None:
         self.on_append(self, path, data)
+
+    def _renaming(self, old: str, new: str) -> None:
+        """A broker deletes a replica by giving its directory another name first."""
+        if new.endswith(DELETED_DIRECTORY_SUFFIX):
+            self.on_deletion(self, old)
 
     async def _device(self, path: str) -> None:
         """The device's part of a sync: it takes its time, and fails if the next one is to fail."""

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from e2e.sim.groups.history import GroupHistory
+from e2e.sim.move_history import MoveHistory
 
 
 class Kind(StrEnum):
@@ -98,6 +99,37 @@ class Leadership(NamedTuple):
     min_isr: int = 1
     is_asking: bool = False
     """Whether the operator waits for reports of the replicas before it elects a leader."""
+    replicas: tuple[int, ...] = ()
+    """Broker ids, in the order of the map; during a reassignment also those in `removing`."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    leftovers: tuple[tuple[int, int], ...] = ()
+    """(broker id, partition epoch of the order to delete the data; -1 without an order)."""
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that the partition will have after its reassignment."""
+        return tuple(one for one in self.replicas if one not in self.removing)
+
+    @property
+    def in_sync(self) -> tuple[int, ...]:
+        """The broker ids of the ISR, without sessions."""
+        return tuple(map(broker_of, self.isr))
+
+    @property
+    def removable(self) -> frozenset[int]:
+        """The brokers that may delete their data of the partition."""
+        return frozenset(broker for broker, since in self.leftovers if since >= 0)
+
+    @property
+    def holders(self) -> frozenset[int]:
+        """The brokers that may have data of the partition."""
+        return frozenset(self.replicas).union(broker for broker, _ in self.leftovers)
+
+
+def broker_of(member: str) -> int:
+    """The broker id in "broker@session"."""
+    return int(member.partition("@")[0])
 
 
 class Decision(NamedTuple):
@@ -238,6 +270,7 @@ class History:
     was_idempotent: bool = True
     """Whether producers were idempotent: only then is their order kept."""
     groups: GroupHistory = field(default_factory=GroupHistory)
+    moves: MoveHistory = field(default_factory=MoveHistory)
 
     def has_compacted(self, partition: str) -> bool:
         """Whether any broker ever compacted this partition, so that offsets may be missing."""

@@ -70,7 +70,13 @@ def options_of(given: Sequence[str] | None) -> argparse.Namespace:
         "--seeds", type=int, default=20, metavar="N", help="number of seeds to simulate"
     )
     parser.add_argument(
-        "--from", type=int, default=1, dest="first", metavar="SEED", help="the first seed"
+        "--from",
+        type=int,
+        default=1,
+        dest="first",
+        metavar="SEED",
+        help="the first seed; seeds from 3000001 on also move replicas, and those from 4000001 on "
+        "hit each move at one of its steps",
     )
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="seeds simulated at the same time"

@@ -28,6 +28,7 @@ from e2e.sim.faults import (
     OF_GROUPS,
     OF_MEDIA,
     OF_MOVES,
+    OF_STEPS,
     OF_USERS,
     ROTTING,
     Faults,
@@ -63,6 +64,12 @@ FIRST_LATER: Final = 1_000_001
 """Seeds from this one on also draw the faults in `LATER`; seeds below behave as they always did."""
 FIRST_MOVING: Final = 3_000_001
 """Seeds from this one on also draw moves of replicas."""
+FIRST_STEPPING: Final = 4_000_001
+"""Seeds from this one on are mainly about moves: each is hit at one of its steps."""
+OTHERS_SHARE: Final = 0.4
+"""Share of a seed's other faults that remain when moves are hit at their steps."""
+RESTORED_SHARE: Final = 0.25
+"""Share of these seeds in which etcd is restored during moves, and users change few specs."""
 SMALL_OFFSETS: Final[dict[str, Any]] = {OFFSETS_TOPIC_NUM_PARTITIONS.name: 1}
 """One partition: 50, Kafka's default, would slow every seed down without testing anything else."""
 RETENTION_CHECK_MS: Final = 10_000
@@ -147,7 +154,9 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
     )
     if seed >= FIRST_LATER:
         mix = with_later_load(seed, mix)
-    return mix if seed < FIRST_MOVING else with_moves(seed, mix)
+    if seed >= FIRST_MOVING:
+        mix = with_moves(seed, mix)
+    return mix if seed < FIRST_STEPPING else with_steps(seed, mix)
 
 
 def with_moves(seed: int, mix: Mix) -> Mix:
@@ -158,6 +167,27 @@ def with_moves(seed: int, mix: Mix) -> Mix:
         mix,
         brokers=mix.replicas + chance.choice((1, 2)),
         weights=mix.weights | {name: chance.uniform(0.5, 2.0) for name in chosen},
+    )
+
+
+def with_steps(seed: int, mix: Mix) -> Mix:
+    """The mix with faults that hit moves at their steps, and with fewer of the others."""
+    chance = random.Random(f"steps {seed}")  # noqa: S311 - not for secrets
+    kept = {
+        name: weight
+        for name, weight in mix.weights.items()
+        if name in OF_MOVES or chance.random() < OTHERS_SHARE
+    }
+    hits, restoring = OF_STEPS
+    steps = {hits: 4.0}
+    if chance.random() < RESTORED_SHARE:
+        steps[restoring] = 2.0
+    return replace(
+        mix,
+        weights=kept | steps,
+        every_s=chance.choice((2.0, 4.0, 8.0)),
+        faults_s=chance.choice((40.0, 80.0)),
+        reads_in_racks=mix.reads_in_racks and chance.random() < 0.5,
     )
 
 

@@ -22,6 +22,7 @@ from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, SimContext
 from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
 from e2e.sim.maps import States, damaged_in, in_sync_in, partitions_in, states_in
+from e2e.sim.move_watch import MoveWatch
 from e2e.sim.network import Network
 from e2e.sim.operators import HOME, Operator, causes
 from e2e.sim.pipelining import PipeliningProducer
@@ -75,6 +76,13 @@ class World:
             self.notebook.history,
             loop.time,
             self.notebook.now_ms,
+        )
+        self.move_watch = MoveWatch(
+            self.store,
+            self.nodes,
+            self.trace_of_decisions,
+            self.notebook.history.moves,
+            loop.time,
         )
         self.reads_in_racks = False
         """Whether consumers name a rack in their fetches, each the rack of another broker."""
@@ -134,6 +142,7 @@ class World:
         """Add a machine for broker `number`; `_register_node` makes it known to the API server."""
         node = self.nodes[number] = Node(self._context, number)
         node.disks.on_append = self.trace_of_appends.wrote
+        node.disks.on_deletion = lambda disks, path: self.move_watch.deletes(number, disks, path)
 
     def _register_node(self, number: int) -> None:
         """Create the Node object of machine `number`."""
@@ -311,6 +320,7 @@ class World:
         disks = {number: node.disks for number, node in self.nodes.items()}
         in_sync, damaged = in_sync_in(self.store), damaged_in(self.store)
         history.replicas = list(replicas_on(disks, in_sync, damaged))
+        self.move_watch.note_leaks()
 
     # -- how it is
 

@@ -145,6 +145,8 @@ class MemoryDisk:
         """What a sync of a path waits for."""
         self.appended: Callable[[str, bytes], None] = _tell_nobody
         """Told of each append, with its path."""
+        self.renaming: Callable[[str, str], None] = _tell_nobody
+        """Told of each rename, just before it, with the old and the new path."""
         self.stepping: Callable[[str, str], None] = _tell_nobody
         """Told of each call that changes something, just before it does; may end it all."""
         self.looking: Callable[[str, str], None] = _tell_nobody
@@ -206,6 +208,7 @@ class MemoryDisk:
         if old_name not in directory.names:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
         _check_replaceable(directory.names[old_name], directory.names.get(new_name), new)
+        self.renaming(old, new)
         directory.names[new_name] = directory.names.pop(old_name)
         directory.unsynced.append(_Rename(old_name, new_name))
 

@@ -192,20 +192,31 @@ def begin(
 
 
 def reassign_all(
-    spec: PartitionMapSpec, brokers: BrokerStates, reports: MoveReports
+    spec: PartitionMapSpec, brokers: BrokerStates, reports: MoveReports, before: PartitionMapSpec
 ) -> PartitionMapSpec:
-    """The map after the next step of each of its reassignments that is possible now."""
+    """The map after the next step of each of its reassignments that is possible now.
+
+    Partitions whose reports the map `before` still wanted wait for a later plan: what this plan
+    adopts from the reports is a write of its own. Otherwise a map that was restored from a backup
+    could lose a replica in one write that it has never called a leftover.
+    """
     if spec.hibernated or spec.fence is not None:
         return spec
     generations = tuple(
-        generation if generation.trash_until else _next_steps(generation, spec, brokers, reports)
+        generation
+        if generation.trash_until
+        else _next_steps(generation, spec, brokers, reports, before)
         for generation in spec.generations
     )
     return with_generations(spec, generations)
 
 
 def _next_steps(
-    generation: Generation, spec: PartitionMapSpec, brokers: BrokerStates, reports: MoveReports
+    generation: Generation,
+    spec: PartitionMapSpec,
+    brokers: BrokerStates,
+    reports: MoveReports,
+    before: PartitionMapSpec,
 ) -> Generation:
     """The generation after the next possible step of each of its reassignments."""
     topic_id = generation.topic_id
@@ -213,10 +224,20 @@ def _next_steps(
         generation,
         tuple(
             next_step(state, topic_id, spec.min_isr, brokers, reports)
-            if state.is_moving or state.leftovers
+            if (state.is_moving or state.leftovers)
+            and not _wants_reports(before, topic_id, state.partition)
             else state
             for state in generation.partitions
         ),
+    )
+
+
+def _wants_reports(spec: PartitionMapSpec, topic_id: TopicId, partition: PartitionIndex) -> bool:
+    """Whether the map asks the replicas of this partition for reports."""
+    return any(
+        state.reports_wanted
+        for generation in spec.generations
+        if generation.topic_id == topic_id and (state := generation.state_of(partition)) is not None
     )
 
 

@@ -119,7 +119,7 @@ class MapPlanner:
         spec, losses = settle_all(spec, brokers, answers, accepted)
         spec = judge_all(spec, brokers, answers.proposals)
         spec = elect_all(spec, brokers)
-        spec = reassign_all(spec, brokers, self._situation.move_reports)
+        spec = reassign_all(spec, brokers, self._situation.move_reports, observed.spec)
         spec = begin_all(spec, brokers, self._situation.reassignments, observed.spec)
         spec = self._moving(spec, owner, observed.spec)
         spec = order_all(spec, brokers, self._situation.orders)

@@ -238,8 +238,8 @@ class Kubernetes:
                     partition=state.partition,
                     partition_epoch=state.partition_epoch,
                 )
-                for name, generation, state in partitions_of(disk.known.values())
-                if name not in regressed and broker_id in removable(state)
+                for _, generation, state in partitions_of(disk.known.values())
+                if broker_id in removable(state)
             ),
             replica_reports=tuple(self._reports(broker_id, disk, regressed)),
             maps_checked=broker.spec.maps_check,

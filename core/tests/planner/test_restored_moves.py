@@ -112,6 +112,35 @@ def test_a_replica_that_was_to_go_and_came_back_is_taken_from_the_reports() -> N
     assert set(states(kubernetes)[0].replicas) == {first, second}
 
 
+def test_what_is_adopted_is_written_before_the_deleted_replica_is_forgotten() -> None:
+    """The restored map names the old replica, whose deletion is confirmed: it must become a
+    leftover in one write, and disappear in the next."""
+    kubernetes = with_topic(3, partitions=1, replicas=1)
+    (old,) = states(kubernetes)[0].replicas
+    new = BrokerId(1 if old != 1 else 2)
+    backup = kubernetes.maps["orders"]
+    move(kubernetes, (new,), asked=new)
+    for _ in range(20):
+        if any(one.removable_since for one in states(kubernetes)[0].leftovers):
+            break
+        kubernetes.obey()
+        act(kubernetes)
+    kubernetes.obey()
+    assert kubernetes.brokers[old].status.removed_replicas
+
+    restore(kubernetes, backup)
+    kubernetes.obey()
+    act(kubernetes)
+    assert states(kubernetes)[0].reports_wanted
+    kubernetes.obey()
+    act(kubernetes)
+    assert states(kubernetes)[0].replicas == (new,)
+    assert [one.broker for one in states(kubernetes)[0].leftovers] == [old]
+    kubernetes.settle()
+    check_complete(kubernetes)
+    assert states(kubernetes)[0].replicas == (new,)
+
+
 def test_a_lost_map_is_made_again_with_the_move_that_was_in_progress() -> None:
     kubernetes = with_topic(4, partitions=1, replicas=1)
     kubernetes.apply(topic(partitions=1, replicas=2))

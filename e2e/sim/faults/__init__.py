@@ -16,10 +16,12 @@ from e2e.sim.faults import (
     decay,
     directed,
     directed_disks,
+    directed_moves,
     disk_errors,
     disks,
     groups,
     mistakes,
+    move_steps,
     moves,
     network,
     processes,
@@ -41,6 +43,7 @@ __all__ = [
     "OF_GROUPS",
     "OF_MEDIA",
     "OF_MOVES",
+    "OF_STEPS",
     "OF_USERS",
     "ROTTING",
     "Act",
@@ -72,7 +75,11 @@ ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()
 }
 FAULT_NAMES: Final = tuple(ALL_ACTS)
-DIRECTED: Final[dict[str, Act]] = {**directed.ACTS, **directed_disks.ACTS}
+DIRECTED: Final[dict[str, Act]] = {
+    **directed.ACTS,
+    **directed_disks.ACTS,
+    **directed_moves.ACTS,
+}
 """Faults that only the mixes of planted bugs name: no seed draws them."""
 OF_GROUPS: Final[dict[str, Act]] = {**groups.ACTS}
 """Faults that only seeds with consumer groups draw."""
@@ -80,6 +87,8 @@ OF_MEDIA: Final = (*disk_errors.ACTS, *decay.ACTS, *volumes.ACTS)
 """Names of faults of disks and volumes; they are drawn from a separate random stream."""
 OF_MOVES: Final[dict[str, Act]] = {**moves.ACTS}
 """Moves of replicas, which only seeds from `seed.FIRST_MOVING` on draw."""
+OF_STEPS: Final[dict[str, Act]] = {**move_steps.ACTS}
+"""Faults that hit moves at their steps, which only seeds from `seed.FIRST_STEPPING` on draw."""
 LATER: Final[dict[str, Act]] = {**clocks.LATER, **users.LATER}
 """Faults that were added later, and that only seeds from `FIRST_LATER` on draw, so that older
 seeds stay as they were."""
@@ -87,6 +96,8 @@ ROTTING: Final = frozenset({*rot.ACTS, *decay.ACTS})
 """Names of faults that change stored bytes."""
 OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 """Names of changes and requests by users, which happen beside the faults."""
+RESTORING: Final = frozenset({*restores.ACTS, *move_steps.RESTORING})
+"""Names of faults that restore etcd from a backup."""
 OF_SPECS: Final = frozenset({*OF_USERS, *users.LATER, *moves.OF_SPECS})
 """Names of faults that change the specs of Topics and of the cluster."""
 
@@ -97,9 +108,9 @@ def possible(mix: Mix) -> list[str]:
     If etcd may be restored from a backup, users change no specs: their changes since the backup
     would be lost, so nothing could be expected of them.
     """
-    known = (*FAULT_NAMES, *OF_GROUPS, *DIRECTED, *LATER, *OF_MOVES)
+    known = (*FAULT_NAMES, *OF_GROUPS, *DIRECTED, *LATER, *OF_MOVES, *OF_STEPS)
     names = [name for name in known if mix.weights.get(name)]
-    if any(name in restores.ACTS for name in names):
+    if any(name in RESTORING for name in names):
         names = [name for name in names if name not in OF_SPECS]
     return names
 
@@ -148,4 +159,4 @@ class Faults:
     async def _act(self, name: str) -> None:
         """Run the fault of this name, which `count_hit` reads from `ACTING`."""
         ACTING.set(name)
-        await (ALL_ACTS | OF_GROUPS | DIRECTED | LATER | OF_MOVES)[name](self._stage)
+        await (ALL_ACTS | OF_GROUPS | DIRECTED | LATER | OF_MOVES | OF_STEPS)[name](self._stage)

@@ -35,10 +35,10 @@ async def _reassign(stage: Stage, wire: Wire, chance: random.Random) -> None:
         return
     chosen = chance.sample(found, min(len(found), chance.randint(1, 3)))
     targets = {one: _target(stage, state, chance) for one, state in chosen}
-    await _alter(stage, wire, chance, targets)
+    await alter(stage, wire, chance, targets)
     if chance.random() < CANCELLED_SHARE:
         await asyncio.sleep(chance.choice((0.0, 0.3, 2.0, 10.0)))
-        await _alter(stage, wire, chance, dict.fromkeys(targets))
+        await alter(stage, wire, chance, dict.fromkeys(targets))
 
 
 def _target(stage: Stage, state: PartitionState, chance: random.Random) -> list[int]:
@@ -47,7 +47,7 @@ def _target(stage: Stage, state: PartitionState, chance: random.Random) -> list[
     return chance.sample(brokers, min(len(state.target), len(brokers)))
 
 
-async def _alter(
+async def alter(
     stage: Stage,
     wire: Wire,
     chance: random.Random,
@@ -71,47 +71,52 @@ async def change_replicas(stage: Stage) -> None:
     which the run began: what fewer disks may lose, the checkers would have to expect."""
     world, chance = stage.world, stage.chance
     names = topic_names(stage)
-    most = min(MOST_REPLICAS, _brokers(stage))
+    most = min(MOST_REPLICAS, broker_count(stage))
     if not names or most <= stage.mix.replicas:
         return
     name = chance.choice(names)
     world.has_changed_brokers = True
-    _patch_topic(stage, name, chance.randint(stage.mix.replicas + 1, most))
+    set_replicas(stage, name, chance.randint(stage.mix.replicas + 1, most))
     await asyncio.sleep(chance.uniform(0.2, 30.0))
     if chance.random() < 0.5 and world.store.find(kinds.TOPICS, NAMESPACE, name) is not None:
-        _patch_topic(stage, name, stage.mix.replicas)
+        set_replicas(stage, name, stage.mix.replicas)
 
 
 async def remove_broker(stage: Stage) -> None:
     """Ask for one broker less, unless a topic has more replicas than would be left; sometimes the
     user wants it back before it is gone, or after."""
     world, chance = stage.world, stage.chance
-    count = _brokers(stage)
-    topics = world.store.all_of(kinds.TOPICS)
-    most_replicas = max((one["spec"].get("replicas", 1) for one in topics), default=1)
-    if count - 1 < max(stage.mix.replicas, most_replicas, 2):
+    if not can_remove(stage):
         return
     world.has_changed_brokers = True
-    _scale(stage, count - 1)
+    scale(stage, broker_count(stage) - 1)
     await asyncio.sleep(chance.choice((0.2, 2.0, 10.0, 40.0)))
-    if chance.random() < 0.6 and _brokers(stage) < MOST_BROKERS:
-        _scale(stage, _brokers(stage) + 1)
+    if chance.random() < 0.6 and broker_count(stage) < MOST_BROKERS:
+        scale(stage, broker_count(stage) + 1)
 
 
-def _brokers(stage: Stage) -> int:
+def can_remove(stage: Stage) -> bool:
+    """Whether there are enough brokers for all topics without one of them."""
+    topics = stage.world.store.all_of(kinds.TOPICS)
+    most_replicas = max((one["spec"].get("replicas", 1) for one in topics), default=1)
+    return broker_count(stage) - 1 >= max(stage.mix.replicas, most_replicas, 2)
+
+
+def broker_count(stage: Stage) -> int:
     """The number of brokers that the cluster's spec asks for."""
     cluster = stage.world.store.get(kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER)
     return int(cluster["spec"]["replicas"])
 
 
-def _scale(stage: Stage, brokers: int) -> None:
+def scale(stage: Stage, brokers: int) -> None:
     """Ask for this many brokers; machines for new ones are added as soon as these exist."""
     key = ObjectKey(NAMESPACE, CLUSTER)
     stage.world.store.patch(kinds.BROKER_CLUSTERS, key, {"spec": {"replicas": brokers}})
     stage.world.add_nodes_as_needed()
 
 
-def _patch_topic(stage: Stage, name: str, replicas: int) -> None:
+def set_replicas(stage: Stage, name: str, replicas: int) -> None:
+    """Set the number of replicas of a Topic."""
     key = ObjectKey(NAMESPACE, name)
     stage.world.store.patch(kinds.TOPICS, key, {"spec": {"replicas": replicas}})
 

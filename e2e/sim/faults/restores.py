@@ -9,6 +9,7 @@ that old watches get `Gone`.
 import asyncio
 from typing import Final
 
+from e2e.sim.api_store import Backup
 from e2e.sim.faults.stage import Act, Stage
 
 LONGEST_S: Final = 60.0
@@ -17,10 +18,15 @@ BUMP: Final = 1_000_000
 
 async def restore(stage: Stage) -> None:
     """Take a backup, and later stop the API server, restore the backup, and start it again."""
-    server, store, chance = stage.world.server, stage.world.store, stage.chance
-    copy = store.backup()
-    any_age_s = chance.uniform(1.0, LONGEST_S)
+    copy = stage.world.store.backup()
+    any_age_s = stage.chance.uniform(1.0, LONGEST_S)
     await asyncio.sleep(stage.mix.copy_age_s or any_age_s)
+    await go_back(stage, copy)
+
+
+async def go_back(stage: Stage, copy: Backup) -> None:
+    """Stop the API server, restore the backup, and start the server again."""
+    server, store, chance = stage.world.server, stage.world.store, stage.chance
     if chance.random() < 0.5:
         # A server that shuts down cleanly ends its watches without an error.
         server.stop_watches()

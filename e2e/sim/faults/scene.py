@@ -12,7 +12,7 @@ from chiplog_kube import kinds
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.history import Kind
 from e2e.sim.kubelet import CLUSTER, NAMESPACE, Node
-from e2e.sim.maps import states_in
+from e2e.sim.maps import in_sync_in, states_in
 from e2e.sim.wire import TopicPartition
 from e2e.sim.world import World
 
@@ -181,3 +181,11 @@ def _spec(stage: Stage, node: Node) -> dict[str, Any]:
     found = stage.world.store.peek(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{node.broker_id}")
     spec: dict[str, Any] = (found or {}).get("spec", {})
     return spec
+
+
+def is_dispensable(stage: Stage, node: Node) -> bool:
+    """Whether every partition has another in-sync replica than the one on this node.
+
+    Otherwise acknowledged records could be lost rightly, and only a user could decide how to go on.
+    """
+    return all(one - {node.broker_id} for one in in_sync_in(stage.world.store).values())

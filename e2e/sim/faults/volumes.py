@@ -7,10 +7,9 @@ acknowledged records. Any volume may be mounted again.
 import asyncio
 from typing import Final
 
+from e2e.sim.faults import scene
 from e2e.sim.faults.rot import rotting_node
 from e2e.sim.faults.stage import Act, Stage
-from e2e.sim.kubelet import Node
-from e2e.sim.maps import in_sync_in
 
 OLDEST_S: Final = 60.0
 
@@ -18,7 +17,7 @@ OLDEST_S: Final = 60.0
 async def lose(stage: Stage) -> None:
     """Replace the volume by an empty one, as if its claim had been deleted with the pod."""
     node = rotting_node(stage)
-    if node is not None and _is_dispensable(stage, node):
+    if node is not None and scene.is_dispensable(stage, node):
         stage.count_effect("volume was lost")
         node.disks.error_count += 1
         node.lose_volume()
@@ -31,7 +30,7 @@ async def restore(stage: Stage) -> None:
         return
     copy = node.disks.copied()
     await asyncio.sleep(stage.chance.uniform(1.0, OLDEST_S))
-    if _is_dispensable(stage, node):
+    if scene.is_dispensable(stage, node):
         stage.count_effect("volume went back")
         node.disks.error_count += 1
         node.put_back(copy)
@@ -50,14 +49,6 @@ async def mount_again(stage: Stage) -> None:
 async def drop_caches(stage: Stage) -> None:
     """Drop a page cache, as a kernel short of memory does: reads now see what failed syncs lost."""
     stage.node().disks.drop_caches()
-
-
-def _is_dispensable(stage: Stage, node: Node) -> bool:
-    """Whether every partition has another in-sync replica than the one on this node.
-
-    Otherwise acknowledged records could be lost rightly, and only a user could decide how to go on.
-    """
-    return all(one - {node.broker_id} for one in in_sync_in(stage.world.store).values())
 
 
 ACTS: Final[dict[str, Act]] = {

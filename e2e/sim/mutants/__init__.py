@@ -5,7 +5,7 @@ Without them, a simulator that finds nothing could be one that is not able to fi
 
 from typing import Final
 
-from e2e.sim.mutants import decisions, disks, groups, logs, replication, restarts, topics
+from e2e.sim.mutants import decisions, disks, groups, logs, moves, replication, restarts, topics
 from e2e.sim.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -17,5 +17,6 @@ MUTANTS: Final = (
     *replication.MUTANTS,
     *decisions.MUTANTS,
     *topics.MUTANTS,
+    *moves.MUTANTS,
     *groups.MUTANTS,
 )

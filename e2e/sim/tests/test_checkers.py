@@ -116,8 +116,8 @@ def refused_by(broker_id: int, asked_s: float, *leaderships: tuple[float, str]) 
     refused = SequenceRefused(9.0, asked_s, "p1", P, "d", broker_id, "out_of_order")
     history.sequences_refused.append(refused)
     for epoch, (at_s, leader) in enumerate(leaderships):
-        before = Leadership("", epoch, epoch, ("1@1", "2@1"))
-        after = Leadership(leader, epoch + 1, epoch + 1, ("1@1", "2@1"))
+        before = Leadership("", epoch, epoch, ("1@1", "2@1"), replicas=(1, 2))
+        after = before._replace(leader=leader, leader_epoch=epoch + 1, partition_epoch=epoch + 1)
         history.decisions.append(Decision(at_s, P, before, after))
     return history
 
@@ -681,7 +681,12 @@ def decided(**after: Any) -> History:
     """A sound history, and one decision about two in-sync replicas of three."""
     history = sound()
     before = Leadership(
-        leader="1@1", leader_epoch=4, partition_epoch=7, isr=("1@1", "2@1"), min_isr=2
+        leader="1@1",
+        leader_epoch=4,
+        partition_epoch=7,
+        isr=("1@1", "2@1"),
+        min_isr=2,
+        replicas=(1, 2, 3),
     )
     history.decisions.append(Decision(1.0, P, before, before._replace(partition_epoch=8, **after)))
     return history
@@ -706,7 +711,12 @@ def test_what_replicas_report_is_adopted_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     "after",
-    [{"leader_epoch": 3}, {"partition_epoch": 6}, {"leader": "1@2"}, {"leader": "2@1"}],
+    [
+        {"leader_epoch": 3},
+        {"partition_epoch": 6},
+        {"leader": "1@2", "isr": ("1@2", "2@1")},
+        {"leader": "2@1"},
+    ],
 )
 def test_epochs_that_go_back_or_are_shared(after: dict[str, Any]) -> None:
     history = decided()

@@ -11,12 +11,22 @@ import pytest
 
 from e2e.sim import run
 from e2e.sim.clients import SPARING, Habits
-from e2e.sim.faults import FAULT_NAMES, LATER, OF_MOVES, OF_USERS, Mix, cascades, restores
+from e2e.sim.faults import (
+    FAULT_NAMES,
+    LATER,
+    OF_MOVES,
+    OF_STEPS,
+    OF_USERS,
+    Mix,
+    cascades,
+    restores,
+)
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.run import kept_seeds
 from e2e.sim.seed import (
     FIRST_LATER,
     FIRST_MOVING,
+    FIRST_STEPPING,
     Result,
     mix_from,
     mix_of,
@@ -127,6 +137,36 @@ def test_moves_only_the_last_seeds_draw() -> None:
     assert {one.brokers for one in moving} == {4, 5}, "more than a partition has replicas"
 
 
+def test_moves_are_hit_at_their_steps_from_a_seed_on() -> None:
+    before = [mix_of(seed, 3) for seed in range(FIRST_STEPPING - 20, FIRST_STEPPING)]
+    stepping = [mix_of(seed, 3) for seed in range(FIRST_STEPPING, FIRST_STEPPING + 20)]
+    assert not any(set(OF_STEPS) & set(one.weights) for one in before)
+    assert {name for one in stepping for name in one.weights} >= {*OF_STEPS, *OF_MOVES}
+    assert all("move hit at a step" in one.weights for one in stepping)
+
+
+def test_a_move_is_hit_at_its_steps() -> None:
+    mix = Mix(
+        brokers=4, replicas=2, faults_s=SHORT_S, every_s=2.0, weights={"move hit at a step": 1.0}
+    )
+    result = run_seed(1, mix)
+    assert sound(result)
+    assert sum(name.startswith("move hit: ") for name in result.faults) > 3
+
+
+def test_etcd_is_restored_during_moves() -> None:
+    mix = Mix(
+        brokers=4,
+        replicas=2,
+        faults_s=SHORT_S,
+        every_s=3.0,
+        weights={"etcd restored during a move": 1.0},
+    )
+    result = run_seed(2, mix)
+    assert result.anomalies == []
+    assert result.faults["etcd went back"] > 1
+
+
 def test_producers_with_several_batches_in_flight() -> None:
     """Over connections that break, and to leaders that change."""
     weights = {"broker killed": 1.0, "connections broken": 1.0}
@@ -226,7 +266,10 @@ def test_one_of_a_hundred_seeds(seed: int) -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("seed", range(FIRST_MOVING, FIRST_MOVING + 8))
+@pytest.mark.parametrize(
+    "seed",
+    [*range(FIRST_MOVING, FIRST_MOVING + 8), *range(FIRST_STEPPING, FIRST_STEPPING + 24)],
+)
 def test_some_seeds_with_moves(seed: int) -> None:
     assert run_seed(seed).anomalies == []
 
