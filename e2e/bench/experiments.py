@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from e2e.bench import lines, three_brokers
+from e2e.bench import lines, moves, three_brokers
 from e2e.bench.compaction import compaction
 from e2e.bench.group_reader import read_in_group
 from e2e.bench.groups import groups
@@ -254,4 +254,5 @@ EXPERIMENTS: dict[str, Experiment] = {
     "groups": groups,
     "compaction": compaction,
     **three_brokers.EXPERIMENTS,
+    **moves.EXPERIMENTS,
 }

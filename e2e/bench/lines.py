@@ -103,6 +103,14 @@ NEW_LEADERS = Line(
     "kill -9 to leaders of all 1,000 partitions, p50", "s", ours_at_most(2), "failover-1000"
 )
 
+# As above, Kafka does not sync what a new replica has fetched before it counts as in sync.
+MOVES = Line(
+    "Partitions of 1 GB moved to another broker, PageCache", "MB/s", at_least(1.5), "moves"
+)
+MOVES_FSYNC = Line(
+    "Partitions of 1 GB moved to another broker, Fsync", "MB/s", at_least(1.5), "moves-fsync"
+)
+
 COMPACTION = Line("Compaction of 100 B records, 100,000 keys", "MB/s", at_least(0.3), "compaction")
 COMPACTION_CPU = Line("Broker CPU, compaction of 100 B records", "s/GB", at_most(3), "compaction")
 COMPACTION_MEMORY = Line("Resident memory after compaction", "MB", ours_at_most(200), "compaction")
@@ -134,6 +142,8 @@ LINES = (
     THREE_1000_FSYNC,
     FIRST_RECORD,
     NEW_LEADERS,
+    MOVES,
+    MOVES_FSYNC,
     COMPACTION,
     COMPACTION_CPU,
     COMPACTION_MEMORY,
