@@ -2,6 +2,7 @@
 
 from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
+from chiplog_core.model.auto_rebalance import AutoRebalanceMode
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, ListenerType
 from chiplog_core.model.storage import MIN_VOLUME_SIZE
@@ -168,6 +169,21 @@ BROKER_CLUSTER = Definition(
                 "spec.template.priorityClassName is one of Kubernetes' own classes: "
                 f"{PRIORITY_REMEDY}",
                 reason=RuleReason.FORBIDDEN,
+            ),
+        ),
+        "spec.autoRebalance[]": (
+            Rule(
+                f"!has(self.threshold) || self.mode == '{AutoRebalanceMode.IMBALANCE}'",
+                "threshold is only for mode imbalance: remove it",
+                reason=RuleReason.FORBIDDEN,
+                field=".threshold",
+            ),
+            Rule(
+                f"!has(self.template) || self.mode != '{AutoRebalanceMode.REMOVE_BROKERS}'",
+                "template is not for mode remove-brokers, because removed brokers are emptied "
+                "without a Rebalance: remove it",
+                reason=RuleReason.FORBIDDEN,
+                field=".template",
             ),
         ),
         "spec.storage": (

@@ -1,11 +1,13 @@
 """The Rebalance definition."""
 
-from chiplog_core.model.rebalance import Rebalance, RebalanceMode
+from chiplog_core.model.rebalance import Rebalance, RebalanceMeasure, RebalanceMode
 from crds.schema.definition import AGE, MESSAGE, READY, REASON, Column, Definition
 from crds.schema.rules import Rule, RuleReason
 
 _IS_FULL = f"(!has(self.mode) || self.mode == '{RebalanceMode.FULL}')"
 _NAMES_BROKERS = "(has(self.brokers) && size(self.brokers) > 0)"
+
+_BY_SPARK = f"(!has(self.measure) || self.measure == '{RebalanceMeasure.SPARK}')"
 
 REBALANCE = Definition(
     model=Rebalance,
@@ -76,6 +78,16 @@ REBALANCE = Definition(
                 "!has(self.timeLimit) || !self.timeLimit.matches('^0+[a-z]+$')",
                 "spec.timeLimit is zero: raise it, or remove it for no limit",
                 field=".timeLimit",
+            ),
+            *(
+                Rule(
+                    f"!has(self.{field}) || {_BY_SPARK}",
+                    f"spec.{field} is only for spec.measure Spark: remove it, or set spec.measure "
+                    "to Spark",
+                    reason=RuleReason.FORBIDDEN,
+                    field=f".{field}",
+                )
+                for field in ("spark", "bytesPerSecond")
             ),
         ),
     },

@@ -19,6 +19,7 @@ from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
 from chiplog_operator.groups.loop import GroupPorts, GroupsLoopParts, GroupsLoops
 from chiplog_operator.groups.password import Passwords
+from chiplog_operator.groups.port import HttpGroupsPort
 from chiplog_operator.health_port import Net, SystemNet
 from chiplog_operator.liveness import Liveness
 from chiplog_operator.loop import Loops, Meter, Parts, Planner
@@ -27,6 +28,7 @@ from chiplog_operator.observe import Observer
 from chiplog_operator.refusals import Refusals
 from chiplog_operator.spark.applications import Applications
 from chiplog_operator.spark.carrying_out import Tools
+from chiplog_operator.spark.loads import Loads
 from chiplog_operator.spark.loop import FiguresListener, SparkLoop, SparkParts
 from chiplog_operator.spark.repairing import Repairing
 from chiplog_operator.watching import Watching
@@ -150,13 +152,14 @@ class System:
         )
         self.loops = Loops(parts, changes.clusters)
         self.group_loops: GroupsLoops | None = None
+        passwords = Passwords(api)
         if groups is not None:
             self.group_loops = GroupsLoops(
                 GroupsLoopParts(
                     caches=self.caches,
                     observer=observer,
                     executor=executor,
-                    passwords=Passwords(api),
+                    passwords=passwords,
                     api=api,
                     authority=authority,
                     clock=clock,
@@ -181,6 +184,9 @@ class System:
                     caches=self.caches,
                     observer=observer,
                     tools=tools,
+                    loads=Loads(
+                        HttpGroupsPort(clock) if groups is None else groups.port, passwords
+                    ),
                     clock=clock,
                     figures_listener=spark,
                     woken=changes.jobs,

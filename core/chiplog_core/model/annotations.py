@@ -64,9 +64,22 @@ MANUAL_ROLLING_UPDATE: Final = Switch(
 DELETE_POD_AND_PVC: Final = Switch(
     labels.DELETE_POD_AND_PVC, "true", "false", "no volume is deleted", is_wary=False
 )
+REBALANCE_AUTO_APPROVAL: Final = Switch(
+    labels.REBALANCE_AUTO_APPROVAL, "true", "false", "no proposal is approved", is_wary=False
+)
+REBALANCE_TEMPLATE: Final = Switch(
+    labels.REBALANCE_TEMPLATE, "true", "false", "the Rebalance is treated as a template"
+)
 
 USERS_KEYS: Final = frozenset(
-    {labels.PAUSE, labels.MANAGED, labels.UNCLEAN_ELECTION, labels.REBALANCE}
+    {
+        labels.PAUSE,
+        labels.MANAGED,
+        labels.UNCLEAN_ELECTION,
+        labels.REBALANCE,
+        labels.REBALANCE_AUTO_APPROVAL,
+        labels.REBALANCE_TEMPLATE,
+    }
 )
 """Keys of annotations that users set."""
 OPERATORS_KEYS: Final = frozenset({labels.ADMIN_REQUEST, labels.MANIFEST_HASH, labels.REVISION})

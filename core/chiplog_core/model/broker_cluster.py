@@ -20,6 +20,11 @@ from chiplog_core.limits import (
     MAX_REPLICAS,
 )
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.model.auto_rebalance import (
+    AutoRebalance,
+    AutoRebalanceMode,
+    AutoRebalanceStatus,
+)
 from chiplog_core.model.conditions import Condition
 from chiplog_core.model.listener import Listener, ListenerStatus
 from chiplog_core.model.network_policy import NetworkPolicySettings
@@ -201,6 +206,11 @@ class BrokerClusterSpec:
         GroupSettings | None, "How the operator handles consumer groups."
     ] = None
     metrics: Annotated[MetricsSettings | None, "Metrics of the brokers."] = None
+    auto_rebalance: Annotated[
+        tuple[AutoRebalance, ...],
+        "When the operator rebalances the cluster by itself; default: never.",
+        Items(len(AutoRebalanceMode), key=("mode",)),
+    ] = ()
     spark: Annotated[
         SparkSettings | None, "How jobs that verify, rebalance or export data are run."
     ] = None
@@ -305,6 +315,10 @@ class BrokerClusterStatus:
         "The topic __consumer_offsets, in which groups keep their offsets. The operator "
         "needs the topic's id to find the topic on the brokers' disks if its "
         "PartitionMap is lost.",
+    ] = None
+    auto_rebalance: Annotated[
+        AutoRebalanceStatus | None,
+        "What the operator rebalances by itself; not set without spec.autoRebalance.",
     ] = None
     offline_partitions: Annotated[
         int | None,

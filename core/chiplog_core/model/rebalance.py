@@ -25,6 +25,13 @@ class RebalanceMode(StrEnum):
     REMOVE_DISKS = "remove-disks"
 
 
+class RebalanceMeasure(StrEnum):
+    """Where the load that a proposal is made for comes from."""
+
+    SPARK = "Spark"
+    BROKERS = "Brokers"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceSpec:
     """Scope and approval of the rebalance."""
@@ -37,6 +44,11 @@ class RebalanceSpec:
         "full: balance all brokers. add-brokers: move load onto the brokers in spec.brokers. "
         "remove-brokers and remove-disks: move load away from them.",
     ] = RebalanceMode.FULL
+    measure: Annotated[
+        RebalanceMeasure,
+        "How the load is measured. Spark: a Spark job reads the records, and also finds hot keys. "
+        "Brokers: from the sizes and counters of the brokers, within seconds and without a job.",
+    ] = RebalanceMeasure.SPARK
     brokers: Annotated[
         tuple[BrokerId, ...],
         "Ids of the brokers to add or remove, for the modes that add or remove brokers.",
@@ -76,18 +88,19 @@ class RebalanceSpec:
     bytes_per_second: Annotated[
         BytesPerSecond | None,
         "Limit for the bytes per second that all executors together read to measure the "
-        "load; default: no limit.",
+        "load; default: no limit. Only for spec.measure Spark.",
     ] = None
     spark: Annotated[
         SparkOverrides | None,
-        "Settings of the Spark job that override the cluster's spec.spark.",
+        "Settings of the Spark job that override the cluster's spec.spark. Only for spec.measure "
+        "Spark.",
     ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance(UsersResource):
-    """Balances the load of brokers: measures it from the data, proposes moves, and carries them out
-    after approval.
+    """Balances the load of brokers: measures it, proposes moves, and carries them out after
+    approval.
     """
 
     KIND = api.REBALANCE

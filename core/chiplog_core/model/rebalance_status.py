@@ -149,11 +149,12 @@ class PartitionAdvice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What would even out the load, with figures from the data itself."""
+    """What would even out the load, with figures before and after."""
 
     id: Annotated[
         ObjectName,
-        "Id for spec.approvedProposal: the name of the application that created the proposal.",
+        "Id for spec.approvedProposal. If a Spark job created the proposal, it is the name of its "
+        "application.",
     ]
     made_at: Annotated[datetime | None, "When the proposal was created."] = None
     executable: Annotated[bool, "Whether the proposal can be carried out."] = False
@@ -268,7 +269,8 @@ class RebalanceStatus:
     ] = ""
     application: Annotated[
         ApplicationStatus | None,
-        "The Spark application that measures the load, or the last one that did.",
+        "The Spark application that measures the load, or the last one that did; not set if the "
+        "brokers were asked.",
     ] = None
     started_at: Annotated[datetime | None, "When measuring the load started."] = None
     finished_at: Annotated[

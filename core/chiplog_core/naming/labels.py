@@ -74,6 +74,13 @@ REBALANCE = f"{api.GROUP}/rebalance"
 """Annotation of a Rebalance: approve, stop or refresh. The operator removes it after carrying it
 out."""
 
+REBALANCE_AUTO_APPROVAL = f"{api.GROUP}/rebalance-auto-approval"
+"""Annotation of a Rebalance: "true" approves each of its proposals."""
+
+REBALANCE_TEMPLATE = f"{api.GROUP}/rebalance-template"
+"""Annotation of a Rebalance: with "true" it is not carried out, but is a template for automatic
+ones."""
+
 SCALED_BY = f"{api.GROUP}/scaled-by"
 """Annotation of a Deployment: the name of the ConsumerGroup that may scale it. Without it none may:
 a user who may write ConsumerGroups need not have permissions for Deployments."""

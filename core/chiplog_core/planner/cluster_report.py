@@ -139,6 +139,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
             *_annotation_warning(facts.world),
             *_without_effect(facts.settings),
             *_without_jobs(facts.settings),
+            *_not_rebalanced(facts.world),
         ]
     )
     verdicts += _disk_pressure(facts.world)
@@ -172,6 +173,13 @@ def _without_jobs(settings: Settings) -> Iterator[Verdict]:
     if cluster is not None and (problems := check_jobs(cluster)):
         message = f"no Verification or Rebalance can run: {problems_text(problems)}"
         yield holds(ConditionType.WARNING, problems[0].reason.value, message)
+
+
+def _not_rebalanced(world: World) -> Iterator[Verdict]:
+    """A warning if the last automatic Rebalance has failed."""
+    status = None if world.cluster is None else world.cluster.status.auto_rebalance
+    if status is not None and status.failure:
+        yield holds(ConditionType.WARNING, "AutoRebalanceFailed", status.failure)
 
 
 def _annotation_warning(world: World) -> Iterator[Verdict]:

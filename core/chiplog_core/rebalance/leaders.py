@@ -62,9 +62,13 @@ def leader_moves(
     partitions: Sequence[Partition],
     measurements: Measurements,
     settings: Settings,
+    movable: Collection[PartitionName] | None = None,
 ) -> tuple[LeaderMove, ...]:
-    """The proposed moves, sorted by topic and partition."""
+    """The proposed moves, sorted by topic and partition. Only leaderships of partitions in
+    `movable` move; of all that may, if it is None."""
     table = _Table(partitions, frozenset(settings.usable(brokers)), measurements, settings)
+    if movable is not None:
+        table.weights = {name: table.weights[name] for name in table.weights if name in movable}
     table.leave_unusable_brokers()
     idle = frozenset(name for name in table.weights if not table.weights[name])
     is_evened_by_rate = Goal.LEADER_BYTES_IN in settings.goals

@@ -4,8 +4,8 @@ Its leader moves and then its replica moves are carried out after approval. Reco
 partitions are only reported.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.rebalance.advice import Advice, advise, topic_load, worth_reporting
@@ -56,7 +56,8 @@ class Proposal:
     leader_moves: tuple[LeaderMove, ...]
     replica_moves: tuple[ReplicaMove, ...]
     replica_changes: tuple[ReplicaChange, ...]
-    """The new replicas of every partition that a replica move changes."""
+    """The new replicas of every partition that a replica move changes, the one that should lead
+    first."""
     before: tuple[BrokerFigures, ...]
     after: tuple[BrokerFigures, ...]
     """After all moves."""
@@ -104,7 +105,17 @@ def propose(
     orders_after = {**orders, **{move.name: move.replicas for move in moves}}
     copy_moves = replica_moves(brokers, partitions, orders_after, measurements, settings)
     orders_at_end = replicas_after(orders_after, copy_moves)
-    leaders_at_end = _led_at_end(leaders_after(partitions, moves), orders_at_end)
+    moved = {name for name, order in orders_at_end.items() if order != orders_after[name]}
+    leaders_at_end = _led_at_end(leaders_after(partitions, moves), orders_at_end, moved, usable)
+    for move in leader_moves(
+        brokers,
+        _at_end(partitions, orders_at_end, leaders_at_end, moved),
+        measurements,
+        settings,
+        movable=moved,
+    ):
+        orders_at_end[move.name] = move.replicas
+        leaders_at_end[move.name] = move.to_broker
     before = broker_figures(brokers, leaders, orders, measurements)
     after = broker_figures(brokers, leaders_at_end, orders_at_end, measurements)
     figures_of_usable = [broker for broker in after if broker.broker_id in usable]
@@ -161,13 +172,39 @@ def _check(brokers: Sequence[Broker], settings: Settings) -> None:
 def _led_at_end(
     leaders: Mapping[PartitionName, BrokerId],
     at_end: Mapping[PartitionName, tuple[BrokerId, ...]],
+    moved: Collection[PartitionName],
+    usable: Collection[BrokerId],
 ) -> dict[PartitionName, BrokerId]:
-    """The leaders after all replica moves. If the leader's replica moves away, the preferred leader
-    leads (`planner.reassignment`)."""
+    """The leaders after all replica moves: of partitions that `moved` the preferred ones, which
+    then are in sync (`planner.preferred`); of others, and where the preferred leader is not usable,
+    those of now that still have a replica."""
     return {
-        name: leader if leader in at_end[name] else at_end[name][0]
+        name: at_end[name][0]
+        if leader not in at_end[name] or (name in moved and at_end[name][0] in usable)
+        else leader
         for name, leader in leaders.items()
     }
+
+
+def _at_end(
+    partitions: Sequence[Partition],
+    orders: Mapping[PartitionName, tuple[BrokerId, ...]],
+    leaders: Mapping[PartitionName, BrokerId],
+    moved: Collection[PartitionName],
+) -> list[Partition]:
+    """The partitions after all moves, when all replicas of those that `moved` are in sync. So their
+    leaders can be evened out once more, between their new replicas: the first of these becomes the
+    leader, as every preferred leader does (`planner.preferred`)."""
+    return [
+        replace(
+            partition,
+            replicas=orders[name],
+            isr=orders[name] if name in moved else partition.isr,
+            leader=leaders.get(name),
+        )
+        for partition in partitions
+        for name in (partition.name,)
+    ]
 
 
 def _hot_keys(measurements: Measurements) -> tuple[FoundKey, ...]:

@@ -1,15 +1,27 @@
 """The conditions of a Rebalance, from its status."""
 
+from chiplog_core.model.annotations import REBALANCE_AUTO_APPROVAL, REBALANCE_TEMPLATE
 from chiplog_core.model.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
-from chiplog_core.model.verdicts import fails, holds, paused_verdict, refused
+from chiplog_core.model.verdicts import (
+    UNKNOWN_VALUE,
+    fails,
+    holds,
+    paused_verdict,
+    problems_text,
+    refused,
+)
 from chiplog_core.naming import labels
 from chiplog_core.observed.settings import paused
 from chiplog_core.problems import Problem
 from chiplog_core.spark import progress
 from chiplog_core.spark.rebalance_proposal import proposal_words
 from chiplog_core.spark.topic_choice import WaitReason
+
+TEMPLATE = (
+    "it is a template for spec.autoRebalance of the BrokerCluster, and is not carried out itself"
+)
 
 
 def verdicts(
@@ -31,12 +43,19 @@ def verdicts(
     if waits_for and not problems:
         message = f"approved; it starts when the moves of Rebalance {waits_for} are finished"
         ready = fails(ConditionType.READY, "WaitsForAnother", message)
+    annotations = rebalance.metadata.annotations
+    if REBALANCE_TEMPLATE.is_set(annotations) and not problems:
+        ready = holds(ConditionType.READY, "Template", TEMPLATE)
     found = [ready]
     if state not in {RebalanceState.READY, RebalanceState.RECONCILIATION_PAUSED}:
         is_true = ConditionStatus.TRUE
         found.append(Verdict(type=state.value, status=is_true, reason=state.value, message=""))
     if paused(rebalance.metadata):
         found.append(paused_verdict(rebalance.metadata))
+    switches = (REBALANCE_AUTO_APPROVAL, REBALANCE_TEMPLATE)
+    unknown_values = [one for switch in switches if (one := switch.problem(annotations))]
+    if unknown_values:
+        found.append(holds(ConditionType.WARNING, UNKNOWN_VALUE, problems_text(unknown_values)))
     return found
 
 

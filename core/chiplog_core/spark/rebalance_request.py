@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from chiplog_core.durations import duration_ms
-from chiplog_core.model.rebalance import RebalanceSpec
+from chiplog_core.model.rebalance import RebalanceMeasure, RebalanceSpec
 from chiplog_core.observed.pinned import NONE_PINNED, Pinned
 from chiplog_core.rebalance.job import MAX_TOPICS, RebalanceJob, pinned_runs
 from chiplog_core.rebalance.measured import Broker
@@ -35,13 +35,25 @@ def spec_digest(spec: RebalanceSpec) -> str:
 
 
 def missing_for_measuring(
-    topics: Sequence[str], brokers: Sequence[Broker], pinned: Pinned = NONE_PINNED
+    spec: RebalanceSpec,
+    topics: Sequence[str],
+    brokers: Sequence[Broker],
+    pinned: Pinned = NONE_PINNED,
 ) -> WaitReason | None:
     """Why the cluster cannot be measured now; None if it can."""
     if not topics:
         return WaitReason(
             "NoTopics", "the cluster has no topics: measuring starts when there is one"
         )
+    if not any(broker.is_usable for broker in brokers):
+        return WaitReason("NoBrokers", "no broker is ready: measuring starts when one is")
+    if spec.measure is RebalanceMeasure.SPARK:
+        return _too_many_names(topics, pinned)
+    return None
+
+
+def _too_many_names(topics: Sequence[str], pinned: Pinned) -> WaitReason | None:
+    """Why the topics do not fit into the request to a job; None if they do."""
     names_bytes = sum(len(topic) + len('"",') for topic in topics)
     pinned_bytes = sum(len(run.topic) + RUN_BYTES for run in pinned_runs(pinned))
     if pinned_bytes and names_bytes + pinned_bytes > MAX_NAMES_BYTES:
@@ -54,12 +66,10 @@ def missing_for_measuring(
     if len(topics) > MAX_TOPICS or names_bytes > MAX_NAMES_BYTES:
         message = (
             f"the cluster has {len(topics)} topics with {names_bytes} bytes of names; a Rebalance "
-            f"can measure at most {MAX_TOPICS} topics with {MAX_NAMES_BYTES} bytes of names: "
-            "delete topics"
+            f"can measure at most {MAX_TOPICS} topics with {MAX_NAMES_BYTES} bytes of names with a "
+            "Spark job: set spec.measure to Brokers, or delete topics"
         )
         return WaitReason("TooManyTopics", message)
-    if not any(broker.is_usable for broker in brokers):
-        return WaitReason("NoBrokers", "no broker is ready: measuring starts when one is")
     return None
 
 

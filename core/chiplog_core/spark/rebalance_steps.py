@@ -16,21 +16,31 @@ from datetime import datetime
 from chiplog_core.limits import MAX_LABEL_LENGTH
 from chiplog_core.manifest.documents import UnreadableDocument
 from chiplog_core.manifest.writing import write
-from chiplog_core.model.rebalance import RebalanceSpec
+from chiplog_core.model.annotations import REBALANCE_AUTO_APPROVAL, REBALANCE_TEMPLATE
+from chiplog_core.model.rebalance import RebalanceMeasure, RebalanceSpec
 from chiplog_core.model.rebalance_status import MovesStatus, RebalanceState, RebalanceStatus
-from chiplog_core.model.spark_result import Result
+from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.model.spark_run import ApplicationStatus
 from chiplog_core.naming import labels
 from chiplog_core.observed.settings import paused
 from chiplog_core.rebalance.approval import MoveState, approve, judge_all
 from chiplog_core.rebalance.status import changes_of, moves_of
+from chiplog_core.spark.brokers_measurement import asks_brokers
 from chiplog_core.spark.following import Following
 from chiplog_core.spark.rebalance_proposal import proposal_of, proposal_words
 from chiplog_core.spark.rebalance_report import moves_words, verdicts
 from chiplog_core.spark.rebalance_request import job_of, missing_for_measuring, spec_digest
 from chiplog_core.spark.rebalance_view import POSSIBLE, Command, RebalanceView
-from chiplog_core.spark.runs import REQUEUE_AFTER_MS, is_watched, outcome
+from chiplog_core.spark.runs import REQUEUE_AFTER_MS, as_timedelta, is_watched, outcome
 from chiplog_core.spark.steps import Launch, RemoveAnnotation, Step
+from chiplog_core.spark.topic_choice import WaitReason
+
+OUTDATED = "ProposalOutdated"
+"""Reason if the cluster has changed since a proposal was made."""
+MAX_RUNS_BY_ITSELF = 10
+"""After so many runs of a Rebalance whose proposals are approved by an annotation, an outdated
+proposal is not replaced by itself."""
+READING = WaitReason(RebalanceState.PENDING_PROPOSAL.value, "the brokers are asked for their load")
 
 
 def next_step(view: RebalanceView, now: datetime) -> Step[RebalanceStatus]:
@@ -44,6 +54,8 @@ def next_step(view: RebalanceView, now: datetime) -> Step[RebalanceStatus]:
 class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     def step(self) -> Step[RebalanceStatus]:
         """Decide everything: the actions, the status and the Events."""
+        if REBALANCE_TEMPLATE.is_set(self._view.rebalance.metadata.annotations):
+            return self._as_template()
         if paused(self._view.rebalance.metadata):
             if self._state is not RebalanceState.RECONCILIATION_PAUSED:
                 self._set(resumes=self._state, state=RebalanceState.RECONCILIATION_PAUSED)
@@ -51,13 +63,27 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         if self._state is RebalanceState.RECONCILIATION_PAUSED:
             self._set(state=self._status.resumes or RebalanceState.NEW, resumes=None)
         self._observe_run()
+        self._observe_measurement()
         self._observe_moves()
         self._take_command()
         if self._view.problems:
             self._give_up()
         else:
             self._begin_if_due()
-            self._approve_by_spec()
+            self._approve_by_itself()
+        return self._finished_step()
+
+    def _as_template(self) -> Step[RebalanceStatus]:
+        """Do nothing, and end whatever was begun before it became a template."""
+        self._abandon_run()
+        self._set(
+            state=RebalanceState.NEW,
+            resumes=None,
+            wish="",
+            proposal=None,
+            moves=None,
+            outcome=None,
+        )
         return self._finished_step()
 
     @property
@@ -73,7 +99,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     def _launch(self, known: ApplicationStatus) -> None:
         """Create the application that measures the load."""
         self._wait_reason = self._wait_reason or missing_for_measuring(
-            self._view.topics, self._view.brokers, self._view.pinned
+            self._spec, self._view.topics, self._view.brokers, self._view.pinned
         )
         if self._wait_reason is None and not self._view.problems:
             job = job_of(self._spec, self._view.topics, self._view.brokers, self._view.pinned)
@@ -81,29 +107,61 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
 
     def _done(self, result: Result) -> None:
         """The job has succeeded: publish the proposal in its result, and end the run."""
+        self._end_run()
+        self._publish(result)
+
+    def _publish(self, result: Result) -> None:
+        """Publish the proposal in the result of a run that has ended."""
         try:
             proposal = proposal_of(result, self._now)
         except UnreadableDocument as unreadable:
-            self._failed(f"Result{unreadable.flaw.value}", str(unreadable))
+            self._publish_failure(f"Result{unreadable.flaw.value}", str(unreadable))
             return
-        self._end_run()
         self._set(state=RebalanceState.PROPOSAL_READY, proposal=proposal, outcome=None)
         self._add_event("ProposalReady", proposal_words(proposal))
 
     def _failed(self, reason: str, message: str) -> None:
         """End the run with an error."""
         self._end_run()
+        self._publish_failure(reason, message)
+
+    def _publish_failure(self, reason: str, message: str) -> None:
+        """Publish why a run has failed."""
         self._set(state=RebalanceState.NOT_READY, outcome=outcome(reason, message))
         self._add_event(reason, message, is_warning=True)
 
     def _abandon_run(self) -> None:
-        """Delete the application, even if it was never observed, because it may have been
-        created."""
+        """End the run. Its application is deleted even if it was never observed, because it may
+        have been created."""
         known = self._status.application
         if known is not None and self._is_active:
             self._remove(known)
             self._set(finished_at=self._now)
             self._requeue_in(REQUEUE_AFTER_MS)
+        if known is None and self._status.started_at is not None:
+            self._set(finished_at=self._status.finished_at or self._now)
+
+    def _observe_measurement(self) -> None:
+        """End a run in which the brokers are asked, if they have reported their load, or it took
+        too long."""
+        rebalance = replace(self._view.rebalance, status=self._status)
+        if self._view.problems or not asks_brokers(rebalance):
+            return
+        self._requeue_in(REQUEUE_AFTER_MS)
+        measurement = self._view.measurement or READING
+        if isinstance(measurement, Result):
+            self._set(finished_at=self._now)
+            if measurement.state is ResultState.SUCCEEDED:
+                self._publish(measurement)
+            else:
+                self._publish_failure(measurement.reason, measurement.message)
+            return
+        self._wait_reason = self._wait_reason or measurement
+        limit, started_at = self._spec.time_limit, self._status.started_at or self._now
+        if limit is not None and self._now - started_at > as_timedelta(limit):
+            self._set(finished_at=self._now)
+            message = f"measuring took longer than spec.timeLimit, {limit}: {measurement.message}"
+            self._publish_failure("TimeLimit", message)
 
     # ---- the moves that were approved ----
 
@@ -133,6 +191,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             )
             self._set(state=RebalanceState.NOT_READY, outcome=outcome("MovesLeftOut", message))
             self._add_event("MovesLeftOut", message, is_warning=True)
+            self._start_over_by_itself()
         else:
             end = outcome("Rebalanced", message, complete=True)
             self._set(state=RebalanceState.READY, outcome=end)
@@ -141,12 +200,26 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     _waits_for_another = False
     """Whether the Rebalance is approved, but waits until another one of the cluster is finished."""
 
-    def _approve_by_spec(self) -> None:
-        """Approve the proposal that the spec names."""
+    def _approve_by_itself(self) -> None:
+        """Approve the proposal that the spec names, or every proposal if an annotation says so."""
         proposal = self._status.proposal
-        is_named = proposal is not None and self._spec.approved_proposal == proposal.id
-        if is_named and self._state is RebalanceState.PROPOSAL_READY:
+        if proposal is None or self._state is not RebalanceState.PROPOSAL_READY:
+            return
+        if self._spec.approved_proposal == proposal.id:
             self._approve()
+        elif REBALANCE_AUTO_APPROVAL.is_set(self._view.rebalance.metadata.annotations):
+            self._approve()
+            end = self._status.outcome
+            if end is not None and end.reason == OUTDATED:
+                self._start_over_by_itself()
+
+    def _start_over_by_itself(self) -> None:
+        """Measure again because the cluster has changed since the proposal, if every proposal is
+        approved anyway."""
+        is_automatic = REBALANCE_AUTO_APPROVAL.is_set(self._view.rebalance.metadata.annotations)
+        if is_automatic and self._status.runs < MAX_RUNS_BY_ITSELF:
+            self._start_over()
+            self._requeue_in(0)
 
     def _approve(self) -> bool:
         """Begin to carry out the proposal, or refuse it. False if that cannot be decided yet, so
@@ -162,7 +235,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             return False
         approval = approve(moves_of(proposal), changes_of(proposal), move_bases)
         if approval.is_refused:
-            self._refuse_approval("ProposalOutdated", approval.message)
+            self._refuse_approval(OUTDATED, approval.message)
             return True
         total = len(proposal.leader_moves) + len(proposal.replica_moves)
         moves = MovesStatus(
@@ -267,7 +340,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._requeue_in(REQUEUE_AFTER_MS)
             return
         self._wait_reason = self._wait_reason or missing_for_measuring(
-            self._view.topics, self._view.brokers, self._view.pinned
+            self._spec, self._view.topics, self._view.brokers, self._view.pinned
         )
         if self._wait_reason is None:
             self._begin()
@@ -275,6 +348,19 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     def _begin(self) -> None:
         """Begin a run."""
         self._set(state=RebalanceState.PENDING_PROPOSAL)
+        if self._spec.measure is RebalanceMeasure.BROKERS:
+            self._set(
+                runs=self._status.runs + 1,
+                wish=spec_digest(self._spec),
+                application=None,
+                started_at=self._now,
+                finished_at=None,
+                outcome=None,
+            )
+            self._wait_reason = READING
+            self._requeue_in(0)
+            self._add_event("RunBegun", "the brokers are asked for their load")
+            return
         self._name_run(self._view.rebalance.metadata, spec_digest(self._spec))
 
     # ---- what is published ----

@@ -9,6 +9,7 @@ from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.observed.pinned import Pinned
 from chiplog_core.rebalance.approval import MoveBases
 from chiplog_core.rebalance.measured import Broker
+from chiplog_core.spark.brokers_measurement import Measurement
 from chiplog_core.spark.following import RunView
 
 
@@ -45,3 +46,5 @@ class RebalanceView(RunView):
     move_bases: MoveBases | None = None
     """The partitions as in the PartitionMaps; None if these could not be read, and then nothing is
     decided about moves."""
+    measurement: Measurement | None = None
+    """What the brokers reported of their load; None if they were not asked."""

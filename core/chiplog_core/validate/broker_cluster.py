@@ -8,6 +8,7 @@ from chiplog_core.config.given import given_broker_config
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.durations import Duration, duration_ms
 from chiplog_core.ids import MAX_INT64
+from chiplog_core.model.auto_rebalance import AutoRebalanceMode
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
 from chiplog_core.model.name_pattern import read_pattern
@@ -33,9 +34,30 @@ def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
     specified."""
     return tuple(
         problem
-        for rule in (_name, _storage, _listeners, _config, _policies, _template, _rolls, _unbuilt)
+        for rule in (
+            _name,
+            _storage,
+            _listeners,
+            _config,
+            _policies,
+            _template,
+            _rolls,
+            _auto_rebalance,
+            _unbuilt,
+        )
         for problem in rule(cluster)
     )
+
+
+def _auto_rebalance(cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with automatic Rebalances."""
+    for index, settings in enumerate(cluster.spec.auto_rebalance):
+        field, mode = f"spec.autoRebalance[{index}]", settings.mode
+        if settings.threshold is not None and mode is not AutoRebalanceMode.IMBALANCE:
+            yield Problem(f"{field}.threshold", "is only for mode imbalance", "remove it")
+        if settings.template is not None and mode is AutoRebalanceMode.REMOVE_BROKERS:
+            message = "is set, but removed brokers are emptied without a Rebalance"
+            yield Problem(f"{field}.template", message, "remove it")
 
 
 def check_jobs(cluster: BrokerCluster) -> tuple[Problem, ...]:

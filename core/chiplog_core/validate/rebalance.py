@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from chiplog_core.durations import duration_ms
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.model.rebalance import Rebalance, RebalanceMode
+from chiplog_core.model.rebalance import Rebalance, RebalanceMeasure, RebalanceMode
 from chiplog_core.problems import Problem
 from chiplog_core.validate.spark_conf import check_spark
 from chiplog_core.validate.unbuilt import Feature, unless_built
@@ -16,7 +16,7 @@ def check_rebalance(rebalance: Rebalance) -> tuple[Problem, ...]:
     """Problems with a Rebalance itself."""
     return tuple(
         problem
-        for rule in (_brokers, _excluded, _limits, _unbuilt, _spark)
+        for rule in (_brokers, _excluded, _limits, _unbuilt, _spark, _only_for_spark)
         for problem in rule(rebalance)
     )
 
@@ -76,3 +76,14 @@ def _spark(rebalance: Rebalance) -> Iterator[Problem]:
     """Problems with the settings for the Spark job."""
     if rebalance.spec.spark is not None:
         yield from check_spark(rebalance.spec.spark)
+
+
+def _only_for_spark(rebalance: Rebalance) -> Iterator[Problem]:
+    """Problems with settings of a Spark job, if none measures the load."""
+    spec = rebalance.spec
+    if spec.measure is RebalanceMeasure.SPARK:
+        return
+    for field, value in (("spark", spec.spark), ("bytesPerSecond", spec.bytes_per_second)):
+        if value is not None:
+            message = "is set, but is only for spec.measure Spark"
+            yield Problem(f"spec.{field}", message, "remove it, or set spec.measure to Spark")

@@ -36,7 +36,9 @@ FULL = Settings()
 def test_moves_that_are_carried_out_give_the_figures_that_were_promised(world: World) -> None:
     found = propose(world.brokers, world.partitions, world.measurements, FULL)
 
-    done = moved(executed(world.partitions, found.leader_moves), found.replica_changes)
+    done = moved(
+        executed(world.partitions, found.leader_moves), found.replica_changes, world.usable
+    )
 
     ids = [one.broker_id for one in found.after]
     assert {one.broker_id: one.leaders for one in found.after} == counts(done, ids)
@@ -46,6 +48,19 @@ def test_moves_that_are_carried_out_give_the_figures_that_were_promised(world: W
     assert sum(one.bytes for one in found.after) == sum(one.bytes for one in found.before)
     again = propose(world.brokers, done, world.measurements, FULL)
     assert again.before == found.after
+
+
+@pytest.mark.parametrize("mode", [Mode.FULL, Mode.ADD_BROKERS])
+def test_a_new_broker_leads_its_share_of_what_moves_to_it(mode: Mode) -> None:
+    partitions = [partition(index, (1, 2) if index % 2 else (2, 1)) for index in range(12)]
+    measured = {one.name: rated(0, 1_000) for one in partitions}
+    only = frozenset({BrokerId(3)}) if mode is Mode.ADD_BROKERS else frozenset()
+
+    found = propose(brokers(3), partitions, measured, Settings(mode=mode, brokers=only))
+
+    assert [(one.leaders, one.bytes) for one in found.after] == [(4, 8_000)] * 3
+    assert found.leader_moves == ()
+    assert all(set(one.replicas) & {3} for one in found.replica_changes)
 
 
 @given(worlds())

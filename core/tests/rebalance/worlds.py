@@ -76,8 +76,10 @@ def executed(partitions: Sequence[Partition], moves: Sequence[LeaderMove]) -> li
     return after
 
 
-def moved(partitions: Sequence[Partition], changes: Sequence[ReplicaChange]) -> list[Partition]:
-    """What the map says when the replicas have moved, too."""
+def moved(
+    partitions: Sequence[Partition], changes: Sequence[ReplicaChange], usable: Sequence[BrokerId]
+) -> list[Partition]:
+    """What the map says when the replicas have moved, too, and preferred leaders lead."""
     by_name = {one.name: one for one in changes}
     after = []
     for one in partitions:
@@ -86,7 +88,8 @@ def moved(partitions: Sequence[Partition], changes: Sequence[ReplicaChange]) -> 
             after.append(one)
             continue
         assert change.expected_replicas == one.replicas
-        leader = one.leader if one.leader in change.replicas else change.replicas[0]
+        first = change.replicas[0]
+        leader = first if first in usable or one.leader not in change.replicas else one.leader
         after.append(replace(one, replicas=change.replicas, isr=change.replicas, leader=leader))
     return after
 

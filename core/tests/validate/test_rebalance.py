@@ -43,10 +43,22 @@ def everything_built(monkeypatch: pytest.MonkeyPatch) -> None:
         {},
         {"excludedTopics": "logs-.*", "timeLimit": "1h"},
         {"spark": {"executor": {"memory": "2g"}}},
+        {"measure": "Brokers", "timeLimit": "5m"},
     ],
 )
 def test_a_rebalance_as_users_write_it_has_no_problem(spec: dict[str, Any]) -> None:
     assert check_rebalance(rebalance(**spec)) == ()
+
+
+def test_settings_of_a_spark_job_need_one() -> None:
+    found = check_rebalance(
+        rebalance(measure="Brokers", bytesPerSecond=1, spark={"executor": {"memory": "2g"}})
+    )
+    assert texts(found) == [
+        f"spec.{field} is set, but is only for spec.measure Spark: remove it, or set spec.measure "
+        "to Spark"
+        for field in ("spark", "bytesPerSecond")
+    ]
 
 
 def test_the_mode_full_covers_all_brokers() -> None:

@@ -61,13 +61,13 @@ def _object(
             "name": name,
             "namespace": cluster.metadata.namespace,
             "labels": dict(object_labels),
-            "ownerReferences": [_owner(cluster)],
+            "ownerReferences": [owner_of(cluster)],
         },
         **parts,
     }
 
 
-def _owner(cluster: BrokerCluster) -> dict[str, object]:
+def owner_of(cluster: BrokerCluster) -> dict[str, object]:
     """The owner reference, by which Kubernetes deletes the object after the cluster."""
     return {
         "apiVersion": API_VERSION,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.model.rebalance import Rebalance, RebalanceMeasure
 from chiplog_core.model.rebalance_status import Proposal, RebalanceState
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus
@@ -75,8 +75,13 @@ class Facts:
         """Everything on which the next step of a Rebalance depends. `refusal` says why its
         application could not be created; empty if it could."""
         namespace, application = resource.metadata.namespace, resource.status.application
-        offer = await self._offer(cluster, namespace, application)
         problems = check_rebalance(resource)
+        wait_reason = self._no_cluster(key, cluster, "its load is not measured")
+        offer = _Offer()
+        if resource.spec.measure is RebalanceMeasure.SPARK:
+            offer = await self._offer(cluster, namespace, application)
+            no_job = self._wait_reason(key, cluster, namespace) or offer.as_wait_reason
+            wait_reason = wait_reason or _or_by_brokers(no_job)
         if cluster is not None:
             problems += check_rebalance_in_cluster(resource, cluster)
             problems += self._check_choice(resource, cluster)
@@ -86,7 +91,7 @@ class Facts:
             rebalance=resource,
             problems=problems,
             # Approved moves do not depend on the launcher.
-            wait_reason=self._wait_reason(key, cluster, namespace) or offer.as_wait_reason,
+            wait_reason=wait_reason,
             topics=sorted(name for name in self._topics(key) if not is_internal(name)),
             brokers=brokers_of(world),
             pinned=pinned,
@@ -144,10 +149,11 @@ class Facts:
         of_cluster = in_namespace(cluster.spec.spark, cluster.metadata.namespace, namespace)
         return check_own_choice(resource.spec.spark, of_cluster, namespace, self.allowed)
 
-    def _wait_reason(
-        self, key: ClusterKey, cluster: BrokerCluster | None, namespace: str
+    def _no_cluster(
+        self, key: ClusterKey, cluster: BrokerCluster | None, consequence: str
     ) -> WaitReason | None:
-        """Why no job can run in this cluster; None if one can."""
+        """Why nothing can be done in this cluster, followed by the `consequence`; None if it
+        exists."""
         meta = self.observer.metadata(key)
         if not meta.uid:
             message = (
@@ -158,13 +164,22 @@ class Facts:
             return WaitReason("ClusterNotFound", message)
         if cluster is None:
             message = (
-                f"the spec of BrokerCluster {key.name} is refused, so no Spark job is started: "
+                f"the spec of BrokerCluster {key.name} is refused, so {consequence}: "
                 "correct the problems that its condition Ready lists"
             )
             return WaitReason("ClusterNotReadable", message)
         if meta.deletion_timestamp is not None:
-            message = f"BrokerCluster {key.name} is being deleted, so no Spark job is started"
+            message = f"BrokerCluster {key.name} is being deleted, so {consequence}"
             return WaitReason("ClusterEnding", message)
+        return None
+
+    def _wait_reason(
+        self, key: ClusterKey, cluster: BrokerCluster | None, namespace: str
+    ) -> WaitReason | None:
+        """Why no job can run in this cluster; None if one can."""
+        missing = self._no_cluster(key, cluster, "no Spark job is started")
+        if missing is not None or cluster is None:
+            return missing
         spark = in_namespace(cluster.spec.spark, key.namespace, namespace)
         problems = (*check_spark(spark), *check_choice(spark, namespace, self.allowed))
         if problems:
@@ -213,6 +228,14 @@ class Facts:
             if spec.get("current") and isinstance(spec.get("topicName"), str):
                 found[spec["topicName"]] = labels_by_uid.get(spec.get("ownerUID", ""), {})
         return found
+
+
+def _or_by_brokers(reason: WaitReason | None) -> WaitReason | None:
+    """Why no job can measure a Rebalance, with what to do instead."""
+    if reason is None:
+        return None
+    remedy = "or set spec.measure of the Rebalance to Brokers, which needs no job"
+    return WaitReason(reason.reason, f"{reason.message}, {remedy}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,11 @@ from chiplog_operator.clock import Clock
 from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.observe import Observer
 from chiplog_operator.parsed import Parsed, metadata_of
+from chiplog_operator.spark.auto_rebalancing import AutoRebalancing
 from chiplog_operator.spark.carrying_out import CarryingOut, SparkResource, Tools
 from chiplog_operator.spark.facts import Facts
+from chiplog_operator.spark.loads import Loads
+from chiplog_operator.spark.measuring import Measuring
 from chiplog_operator.targets import KIND_OF
 from chiplog_operator.waking import Wake
 from chiplog_operator.writes import NotActive
@@ -65,6 +68,7 @@ class SparkParts:
     caches: Caches
     observer: Observer
     tools: Tools
+    loads: Loads
     clock: Clock
     figures_listener: FiguresListener
     woken: Wake
@@ -94,11 +98,23 @@ class SparkLoop:
     """Held while one Rebalance is reconciled, so that only one of a cluster can begin to move."""
     _carrying_out: CarryingOut = field(init=False)
     _facts: Facts = field(init=False)
+    _measuring: Measuring = field(init=False)
+    _auto: AutoRebalancing = field(init=False)
 
     def __post_init__(self) -> None:
         """Create the helpers that need several of the parts."""
         parts, tools = self.parts, self.parts.tools
         self._carrying_out = CarryingOut(tools)
+        self._measuring = Measuring(parts.observer, parts.loads)
+        self._auto = AutoRebalancing(
+            api=tools.api,
+            caches=parts.caches,
+            observer=parts.observer,
+            executor=tools.executor,
+            loads=parts.loads,
+            authority=tools.authority,
+            clock=parts.clock,
+        )
         self._facts = Facts(
             caches=parts.caches,
             observer=parts.observer,
@@ -112,6 +128,7 @@ class SparkLoop:
         clock = self.parts.clock
         while True:
             self.parts.woken.clear()
+            await self._auto.reconcile()
             await self._pass()
             await self.parts.woken.within(self._pause_s())
             await clock.sleep(COALESCE_S)
@@ -220,10 +237,11 @@ class SparkLoop:
             return RESYNC_S
         cluster = self.parts.observer.cluster(key)
         refusal = self._carrying_out.refusal(found)
+        measurement = await self._measuring.measure(found, key)
         # One at a time, so that only one Rebalance of a cluster begins to move leaderships.
         async with self._rebalancing:
             view = await self._facts.of_rebalance(found, key, cluster, refusal)
-            view = self._with_run(view, found, cluster)
+            view = replace(self._with_run(view, found, cluster), measurement=measurement)
             step = rebalance_steps.next_step(view, self.parts.clock.now())
             is_done = await self._carrying_out.carry_out(key, found, cluster, step)
         return _wait_s(step.requeue_after_ms, is_done=is_done)

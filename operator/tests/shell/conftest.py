@@ -147,6 +147,8 @@ class Bench:
     planner: Planner = plan
     """What decides; a test may give one with a bug."""
 
+    spark_image: str = "chiplog/spark:test"
+
     spark_is_judged: bool = False
     """The API server judges who names an image or an account for Spark jobs."""
 
@@ -163,7 +165,7 @@ class Bench:
             broker_image="chiplog/broker:test",
             namespaces=self.namespaces,
             watched_users=(*USER_KINDS, *(JOB_KINDS if self.verifications else ())),
-            spark_image="chiplog/spark:test",
+            spark_image=self.spark_image,
             spark_allowed=Allowed(is_judged_at_admission=self.spark_is_judged),
         )
         system = System(

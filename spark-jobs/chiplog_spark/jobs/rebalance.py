@@ -5,7 +5,6 @@
 together with what was read and how exact the figures are.
 """
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.rebalance.documents import Json, proposal_json
+from chiplog_core.rebalance.fitting import fitted
 from chiplog_core.rebalance.job import RebalanceJob
 from chiplog_core.rebalance.measured import Measured, PartitionName
 from chiplog_core.rebalance.proposal import propose
@@ -36,8 +36,6 @@ from chiplog_spark.wire.errors import WireError
 
 MEASURED: Final = "Measured"
 MAX_REPORTED_PARTITIONS: Final = 500
-MAX_SUMMARY_BYTES: Final = 480 * 1024
-"""A little less than the maximum of a result."""
 
 
 def main() -> None:
@@ -82,27 +80,6 @@ def work(spark: SparkSession, request: Request) -> Result:
         reason=MEASURED,
         summary=fitted(summary),
     )
-
-
-def fitted(summary: Json, limit_bytes: int = MAX_SUMMARY_BYTES) -> Json:
-    """The summary, reduced until its JSON has at most `limit_bytes`.
-
-    First the lists that are only for information are emptied, one after the other. If that is not
-    enough, the replica moves are removed, and a message says so.
-    """
-    fitting = dict(summary)
-    no_reassignment = {"version": 1, "partitions": []}
-    for name, empty in (("partitions", []), ("skew", []), ("reassignment", no_reassignment)):
-        if len(json.dumps(fitting)) <= limit_bytes:
-            return fitting
-        fitting[name] = empty
-    if len(json.dumps(fitting)) > limit_bytes:
-        fitting["replicaMoves"] = []
-        fitting["reassignmentMessage"] = (
-            f"the reassignment of {summary['numReplicaMovements']} replicas is too large for the "
-            "result: exclude topics with spec.excludedTopics, and measure again"
-        )
-    return fitting
 
 
 def _coverage(inventory: Inventory, tallies: Tallies) -> Json:

@@ -1,6 +1,5 @@
 """The whole job on a broker by itself: its figures against counting with confluent-kafka."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -253,25 +252,3 @@ def test_measuring_that_takes_too_long_is_ended(
 
     assert refused.value.reason == "TimeLimitExceeded"
     assert counts
-
-
-def test_a_summary_that_is_too_large_loses_what_is_only_to_be_inspected() -> None:
-    from chiplog_spark.jobs.rebalance import fitted  # noqa: PLC0415 - needs Spark
-
-    moves = [{"topic": "a", "partition": index} for index in range(10)]
-    summary = {
-        "partitions": ["p" * 1_000],
-        "skew": ["s" * 1_000],
-        "leaderMoves": moves,
-        "replicaMoves": ["r" * 1_000],
-        "reassignment": {"version": 1, "partitions": ["r" * 1_000]},
-        "numReplicaMovements": 3,
-    }
-
-    assert fitted(summary, 10_000) == summary
-    assert fitted(summary, 4_000) == {**summary, "partitions": []}
-    smallest = fitted(summary, 900)
-    assert smallest["leaderMoves"] == moves
-    assert smallest["reassignment"]["partitions"] == smallest["replicaMoves"] == []
-    assert "of 3 replicas" in smallest["reassignmentMessage"]
-    assert len(json.dumps(smallest)) < 900

@@ -1,0 +1,98 @@
+"""When the operator rebalances a cluster by itself, and what it does now."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.limits import MAX_BROKERS, MAX_MESSAGE_LENGTH
+from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.model.references import ObjectName
+from chiplog_core.model.spark_run import Count, RunNumber
+
+DEFAULT_THRESHOLD_PERCENT = 20
+
+Ids = Annotated[tuple[BrokerId, ...], Items(MAX_BROKERS, unique=True)]
+
+
+class AutoRebalanceMode(StrEnum):
+    """What begins an automatic Rebalance."""
+
+    ADD_BROKERS = "add-brokers"
+    REMOVE_BROKERS = "remove-brokers"
+    IMBALANCE = "imbalance"
+
+
+class AutoRebalanceState(StrEnum):
+    """What the operator rebalances now. The names are those of Strimzi."""
+
+    IDLE = "Idle"
+    ON_SCALE_UP = "RebalanceOnScaleUp"
+    ON_SCALE_DOWN = "RebalanceOnScaleDown"
+    ON_IMBALANCE = "RebalanceOnImbalance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoRebalance:
+    """One occasion for an automatic Rebalance."""
+
+    mode: Annotated[
+        AutoRebalanceMode,
+        "add-brokers: when brokers were added, load moves to them. imbalance: when the load stays "
+        "uneven. remove-brokers: removed brokers are always emptied first; with it, "
+        "status.autoRebalance shows that.",
+    ]
+    template: Annotated[
+        ObjectName | None,
+        "A Rebalance in the cluster's namespace with the annotation "
+        'chiplog.dev/rebalance-template: "true", whose spec is used, except for clusterRef, mode, '
+        "brokers and approvedProposal. Default: measure Brokers, and defaults for everything else.",
+    ] = None
+    threshold: Annotated[
+        int | None,
+        "Only for mode imbalance: by how many percent the fullest broker's bytes or leaders may "
+        f"exceed the mean of all brokers; default: {DEFAULT_THRESHOLD_PERCENT}.",
+        Range(5, 1_000),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoRebalanceStatus:
+    """What the operator rebalances by itself."""
+
+    state: Annotated[
+        AutoRebalanceState,
+        "Idle, or what is being rebalanced: RebalanceOnScaleUp, RebalanceOnScaleDown or "
+        "RebalanceOnImbalance.",
+    ] = AutoRebalanceState.IDLE
+    last_transition_time: Annotated[datetime | None, "When the state last changed."] = None
+    rebalance: Annotated[
+        ObjectName | None, "The last Rebalance that the operator created, or is about to create."
+    ] = None
+    created: Annotated[bool, "Whether that Rebalance was seen after it was created."] = False
+    brokers: Annotated[Ids, "Ids of the new brokers to which that Rebalance moves load."] = ()
+    balanced_brokers: Annotated[
+        Ids,
+        "Ids of the brokers that are not new any more: they have had their share of the load since "
+        "automatic rebalancing was set, or a Rebalance has moved it to them.",
+    ] = ()
+    runs: Annotated[RunNumber, "How many Rebalances the operator has begun by itself."] = 0
+    finished_at: Annotated[datetime | None, "When the last automatic Rebalance ended."] = None
+    failure: Annotated[
+        str,
+        "Why the last automatic Rebalance failed, and what to do; none begins before that.",
+        Length(MAX_MESSAGE_LENGTH),
+    ] = ""
+    imbalanced_since: Annotated[
+        datetime | None, "Since when the load has been more uneven than the threshold."
+    ] = None
+    bytes_skew_percent: Annotated[
+        Count | None,
+        "By how many percent the bytes of the fullest broker exceed the mean; not set while they "
+        "are unknown, or mode imbalance is not set.",
+    ] = None
+    leaders_skew_percent: Annotated[
+        Count | None,
+        "By how many percent the leaders of the broker that has most of them exceed the mean.",
+    ] = None

@@ -1,0 +1,459 @@
+"""When a cluster is rebalanced by itself: once, for a reason that is there, and never in a loop."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.auto_rebalance import AutoRebalance, AutoRebalanceMode, AutoRebalanceStatus
+from chiplog_core.model.broker import BrokerIntent
+from chiplog_core.model.conditions import Condition, ConditionStatus
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.rebalance import Rebalance, RebalanceMeasure, RebalanceMode, RebalanceSpec
+from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
+from chiplog_core.model.references import ClusterRef
+from chiplog_core.model.spark_run import Outcome
+from chiplog_core.naming import labels
+from chiplog_core.rebalance.skew import Skew
+from chiplog_core.spark.auto_rebalance import (
+    MIN_INTERVAL,
+    STAYS,
+    AutoStep,
+    AutoView,
+    measures_skew,
+    next_step,
+    staying_brokers,
+)
+from tests.planner.model import Kubernetes
+from tests.planner.objects import topic
+
+ADD = {"mode": "add-brokers"}
+REMOVE = {"mode": "remove-brokers"}
+IMBALANCE = {"mode": "imbalance", "threshold": 30}
+EVEN, UNEVEN = (Skew(bytes_percent=one, leaders_percent=0) for one in (30, 31))
+
+
+class Cluster:
+    """A cluster of which a planner and the decisions about automatic Rebalances know the same."""
+
+    def __init__(self, *auto: Mapping[str, Any], topics: int = 1) -> None:
+        self.kubernetes = Kubernetes(3, autoRebalance=list(auto))
+        for number in range(topics):
+            self.kubernetes.apply(topic(f"t{number}", partitions=6, replicas=2))
+        self.kubernetes.run()
+        self.rebalances: dict[str, Rebalance] = {}
+        self.created: list[Rebalance] = []
+        self.deleted: list[str] = []
+        self.told: list[str] = []
+        self.changes: dict[str, Any] = {}
+        """Of what is observed."""
+
+    @property
+    def status(self) -> AutoRebalanceStatus:
+        found = self.kubernetes.cluster.status.auto_rebalance
+        assert found is not None
+        return found
+
+    @property
+    def state(self) -> str:
+        return self.status.state.value
+
+    def view(self, **view: Any) -> AutoView:
+        return AutoView(
+            cluster=self.kubernetes.cluster,
+            world=self.kubernetes.world(**self.changes),
+            rebalances=dict(self.rebalances),
+            is_measured="skew" in view,
+            **view,
+        )
+
+    def look(self, seconds: int = 15, *, dies: str = "", **view: Any) -> AutoStep:
+        """`dies`: the operator does, before the "status" is written, or before its "actions"."""
+        self.kubernetes.now += timedelta(seconds=seconds)
+        step = next_step(self.view(**view), self.kubernetes.now)
+        if dies == "actions":
+            return step
+        if step.create is not None and step.create.metadata.name not in self.rebalances:
+            self.created.append(step.create)
+            self.rebalances[step.create.metadata.name] = step.create
+        if step.delete is not None:
+            self.deleted.append(step.delete.metadata.name)
+            del self.rebalances[step.delete.metadata.name]
+        if dies == "status":
+            return step
+        self.told += [one.reason for one in step.events]
+        self.write(step.status)
+        return step
+
+    def write(self, auto: AutoRebalanceStatus | None) -> None:
+        cluster = self.kubernetes.cluster
+        status = replace(cluster.status, auto_rebalance=auto)
+        self.kubernetes.cluster = self.kubernetes.stored(replace(cluster, status=status))
+        read = type(cluster).from_manifest(self.kubernetes.cluster.to_manifest())
+        assert read.status == status, "a status that does not read"
+
+    def looks(self, count: int = 4, seconds: int = 15, **view: Any) -> None:
+        for _ in range(count):
+            self.look(seconds, **view)
+
+    def scale(self, replicas: int) -> None:
+        spec = replace(self.kubernetes.cluster.spec, replicas=replicas)
+        self.kubernetes.cluster = self.kubernetes.stored(
+            replace(self.kubernetes.cluster, spec=spec)
+        )
+        self.kubernetes.settle()
+        for broker_id, broker in self.kubernetes.brokers.items():
+            if broker.status.incarnation is None:
+                self.kubernetes.start(broker_id)
+        self.kubernetes.settle()
+
+    def set(self, *auto: AutoRebalance) -> None:
+        spec = replace(self.kubernetes.cluster.spec, auto_rebalance=auto)
+        self.kubernetes.cluster = replace(self.kubernetes.cluster, spec=spec)
+
+    def ends(self, state: RebalanceState, message: str = "", outcome: str = "") -> None:
+        """The last Rebalance gets to this state."""
+        name = self.status.rebalance
+        assert name is not None
+        ready = Condition(
+            type="Ready",
+            status=ConditionStatus.FALSE,
+            observed_generation=1,
+            last_transition_time=self.kubernetes.now,
+            reason="Because",
+            message=message,
+        )
+        status = RebalanceStatus(
+            state=state,
+            conditions=(ready,) if message else (),
+            outcome=Outcome(reason=outcome) if outcome else None,
+        )
+        self.rebalances[name] = replace(self.rebalances[name], status=status)
+
+    def template(self, name: str = "wanted", value: str = "true", **spec: Any) -> None:
+        self.rebalances[name] = Rebalance(
+            metadata=Metadata(
+                name=name, annotations={labels.REBALANCE_TEMPLATE: value} if value else {}
+            ),
+            spec=RebalanceSpec(cluster_ref=ClusterRef(name="demo"), **spec),
+        )
+
+
+def scaled_out(*auto: Mapping[str, Any]) -> Cluster:
+    cluster = Cluster(*(auto or (ADD,)))
+    cluster.looks(2)
+    cluster.scale(4)
+    return cluster
+
+
+# ---- brokers are added ----
+
+
+def test_a_broker_that_was_added_gets_its_share_once() -> None:
+    cluster = scaled_out()
+    cluster.look()
+    assert (cluster.state, cluster.created) == ("RebalanceOnScaleUp", [])
+    cluster.looks()
+    (one,) = cluster.created
+    assert (one.spec.mode, one.spec.brokers) == (RebalanceMode.ADD_BROKERS, (BrokerId(4),))
+    assert one.spec.measure is RebalanceMeasure.BROKERS
+    assert one.metadata.annotations == {labels.REBALANCE_AUTO_APPROVAL: "true"}
+    assert one.metadata.name == cluster.status.rebalance
+    assert cluster.status.brokers == (4,)
+    cluster.ends(RebalanceState.REBALANCING)
+    cluster.looks()
+    assert cluster.state == "RebalanceOnScaleUp"
+    cluster.ends(RebalanceState.READY)
+    cluster.looks()
+    assert (cluster.state, cluster.status.balanced_brokers) == ("Idle", (1, 2, 3, 4))
+    cluster.looks(100, seconds=3600)
+    assert len(cluster.created) == 1
+    assert (cluster.told, cluster.deleted) == (["AutoRebalanceBegun"], [])
+
+    cluster.scale(6)
+    cluster.looks()
+    assert [one.spec.brokers for one in cluster.created] == [(4,), (5, 6)]
+    assert cluster.deleted == [one.metadata.name], "the last one has been replaced"
+
+
+def test_nothing_begins_where_nothing_changes() -> None:
+    cluster = Cluster(ADD, IMBALANCE, REMOVE)
+    cluster.look(skew=EVEN)
+    before = cluster.status
+    cluster.looks(20, seconds=600, skew=EVEN)
+    assert (cluster.status, cluster.created, cluster.told) == (before, [], [])
+
+
+def test_set_together_with_the_number_of_brokers_it_finds_those_that_are_empty() -> None:
+    cluster = Cluster()
+    cluster.look()
+    assert cluster.kubernetes.cluster.status.auto_rebalance is None
+    cluster.scale(5)
+    cluster.set(AutoRebalance(mode=AutoRebalanceMode.ADD_BROKERS))
+    cluster.looks()
+    assert [one.spec.brokers for one in cluster.created] == [(4, 5)]
+
+
+def test_a_new_broker_stays_new_if_new_topics_are_placed_on_it() -> None:
+    cluster = scaled_out()
+    cluster.kubernetes.apply(topic("later", partitions=8, replicas=2))
+    cluster.kubernetes.settle()
+    cluster.looks()
+    assert [one.spec.brokers for one in cluster.created] == [(4,)]
+
+
+def test_without_any_data_there_is_nothing_to_move() -> None:
+    cluster = Cluster(ADD, topics=0)
+    cluster.looks()
+    cluster.scale(5)
+    cluster.looks()
+    assert (cluster.created, cluster.status.balanced_brokers) == ([], (1, 2, 3, 4, 5))
+
+
+def test_other_modes_do_not_wait_for_new_brokers() -> None:
+    cluster = Cluster(IMBALANCE)
+    cluster.looks()
+    cluster.scale(4)
+    cluster.looks()
+    assert (cluster.created, cluster.status.balanced_brokers) == ([], (1, 2, 3, 4))
+
+
+def test_it_waits_until_every_broker_serves_and_nothing_moves() -> None:
+    cluster = scaled_out()
+    running = Rebalance(
+        metadata=Metadata(name="theirs"), spec=RebalanceSpec(cluster_ref=ClusterRef(name="demo"))
+    )
+    cluster.changes = {"rebalances": (running,)}
+    cluster.looks()
+    cluster.changes = {"unreadable_brokers": {"demo-9": "a newer version wrote it"}}
+    cluster.looks()
+    cluster.changes = {"is_complete": False}
+    cluster.looks()
+    cluster.changes = {}
+    cluster.kubernetes.kill(4)
+    cluster.looks()
+    assert (cluster.state, cluster.created) == ("Idle", [])
+    cluster.kubernetes.start(4)
+    cluster.kubernetes.settle()
+    name, found = next(iter(cluster.kubernetes.maps.items()))
+    (generation,) = found.spec.generations
+    first = replace(generation.partitions[0], adding=(BrokerId(4),))
+    moving = replace(generation, partitions=(first, *generation.partitions[1:]))
+    cluster.changes = {
+        "maps": {name: replace(found, spec=replace(found.spec, generations=(moving,)))}
+    }
+    cluster.looks()
+    assert cluster.created == []
+    cluster.changes = {}
+    cluster.looks()
+    assert len(cluster.created) == 1
+
+
+def test_an_operator_that_dies_at_any_moment_creates_one() -> None:
+    for dies in ("actions", "status"):
+        cluster = scaled_out()
+        for _ in range(6):
+            cluster.look(dies=dies)
+            cluster.look()
+        assert len(cluster.created) == 1
+        cluster.ends(RebalanceState.READY)
+        cluster.look(dies=dies)
+        cluster.looks()
+        assert (cluster.state, len(cluster.created)) == ("Idle", 1)
+
+
+def test_a_rebalance_that_a_user_deletes_is_not_carried_out() -> None:
+    cluster = scaled_out()
+    cluster.looks()
+    cluster.rebalances.clear()
+    cluster.looks()
+    assert (cluster.state, len(cluster.created)) == ("Idle", 1)
+    assert cluster.status.balanced_brokers == (1, 2, 3, 4)
+
+
+def test_one_that_cannot_be_read_is_waited_for() -> None:
+    cluster = scaled_out()
+    cluster.looks()
+    (one,) = cluster.created
+    cluster.rebalances.clear()
+    cluster.looks(unreadable=frozenset({one.metadata.name}))
+    assert (cluster.state, len(cluster.created)) == ("RebalanceOnScaleUp", 1)
+
+
+# ---- failures ----
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [
+        (RebalanceState.NOT_READY, ""),
+        (RebalanceState.STOPPED, ""),
+        (RebalanceState.PROPOSAL_READY, "ProposalOutdated"),
+    ],
+)
+def test_one_that_fails_is_told_of_once_and_not_repeated(
+    state: RebalanceState, outcome: str
+) -> None:
+    cluster = scaled_out(ADD, IMBALANCE)
+    cluster.looks()
+    cluster.ends(state, "broker 2 is away", outcome)
+    cluster.looks(30, seconds=3600, skew=UNEVEN)
+    assert (cluster.state, len(cluster.created)) == ("Idle", 1)
+    assert cluster.told == ["AutoRebalanceBegun", "AutoRebalanceFailed"]
+    name = cluster.created[0].metadata.name
+    assert cluster.status.failure == (
+        f"Rebalance {name} is {state} (broker 2 is away): set its annotation "
+        f"{labels.REBALANCE} to refresh, or delete it; until then no automatic one begins"
+    )
+    cluster.look(unreadable=frozenset({name}))
+    assert cluster.status.failure
+
+    cluster.ends(RebalanceState.READY)
+    cluster.looks()
+    assert (cluster.status.failure, cluster.status.balanced_brokers) == ("", (1, 2, 3, 4))
+
+
+def test_deleting_the_one_that_failed_has_it_tried_again() -> None:
+    cluster = scaled_out()
+    cluster.looks()
+    cluster.ends(RebalanceState.NOT_READY)
+    cluster.looks()
+    assert "is NotReady: set its annotation" in cluster.status.failure
+    cluster.rebalances.clear()
+    cluster.looks()
+    assert [one.spec.brokers for one in cluster.created] == [(4,), (4,)]
+    assert cluster.created[0].metadata.name != cluster.created[1].metadata.name
+
+
+# ---- templates ----
+
+
+def test_the_spec_of_a_template_is_used_for_all_but_its_scope() -> None:
+    cluster = scaled_out({**ADD, "template": "wanted"})
+    cluster.template(
+        excluded_topics="logs-.*", measure=RebalanceMeasure.BROKERS, approved_proposal="p-1"
+    )
+    cluster.looks()
+    (one,) = cluster.created
+    assert (one.spec.excluded_topics, one.spec.brokers) == ("logs-.*", (4,))
+    assert one.spec.mode is RebalanceMode.ADD_BROKERS
+    assert one.spec.approved_proposal is None
+    assert labels.REBALANCE_TEMPLATE not in one.metadata.annotations
+
+
+def test_a_template_that_is_missing_or_none_is_named_and_waited_for() -> None:
+    cluster = scaled_out({**ADD, "template": "wanted"})
+    cluster.looks()
+    assert "there is no Rebalance wanted in namespace" in cluster.status.failure
+    cluster.template(value="")
+    cluster.looks()
+    assert f"set its annotation {labels.REBALANCE_TEMPLATE} to true" in cluster.status.failure
+    assert (cluster.state, cluster.told) == ("Idle", ["AutoRebalanceFailed"] * 2)
+    cluster.template()
+    cluster.look()
+    del cluster.rebalances["wanted"]
+    cluster.look()
+    assert (cluster.state, cluster.created) == ("Idle", [])
+    cluster.template()
+    cluster.looks()
+    assert (len(cluster.created), cluster.status.failure) == (1, "")
+
+
+# ---- brokers are removed ----
+
+
+def test_while_brokers_are_emptied_nothing_else_begins() -> None:
+    for auto, state in (((REMOVE, IMBALANCE), "RebalanceOnScaleDown"), ((IMBALANCE,), "Idle")):
+        cluster = Cluster(*auto)
+        cluster.looks()
+        brokers = dict(cluster.kubernetes.brokers)
+        three = brokers[BrokerId(3)]
+        leaving = replace(three.spec, intent=BrokerIntent.REMOVE)
+        brokers[BrokerId(3)] = replace(three, spec=leaving)
+        cluster.changes = {"brokers": brokers}
+        cluster.looks(100, seconds=600, skew=UNEVEN)
+        assert (cluster.state, cluster.created) == (state, [])
+        assert staying_brokers(cluster.view().world) == (1, 2)
+        brokers[BrokerId(3)] = replace(three, spec=replace(leaving, retired=True))
+        cluster.looks()
+        assert cluster.state == "Idle"
+
+
+# ---- the load is uneven ----
+
+
+def test_load_that_stays_uneven_is_evened_out_and_not_more_often_than_each_hour() -> None:
+    cluster = Cluster(IMBALANCE)
+    assert measures_skew(cluster.kubernetes.cluster)
+    minutes = STAYS // timedelta(minutes=1)
+    cluster.looks(minutes, seconds=60, skew=UNEVEN)
+    assert (cluster.state, cluster.status.bytes_skew_percent) == ("Idle", 31)
+    cluster.looks(2, seconds=60, skew=UNEVEN)
+    assert (cluster.state, len(cluster.created)) == ("RebalanceOnImbalance", 1)
+    assert not measures_skew(cluster.kubernetes.cluster)
+    (one,) = cluster.created
+    assert (one.spec.mode, one.spec.brokers) == (RebalanceMode.FULL, ())
+    cluster.ends(RebalanceState.READY)
+    cluster.look()
+    hour = MIN_INTERVAL // timedelta(minutes=1)
+    cluster.looks(hour - 1, seconds=60, skew=UNEVEN)
+    assert (cluster.state, len(cluster.created)) == ("Idle", 1)
+    cluster.looks(3, seconds=60, skew=UNEVEN)
+    assert len(cluster.created) == 2
+
+
+@pytest.mark.parametrize("between", [EVEN, None], ids=["even", "not known"])
+def test_load_that_was_even_or_unknown_in_between_has_not_stayed_uneven(
+    between: Skew | None,
+) -> None:
+    cluster = Cluster(IMBALANCE)
+    for _ in range(20):
+        cluster.looks(4, seconds=60, skew=UNEVEN)
+        cluster.look(60, skew=between)
+    assert (cluster.state, cluster.created) == ("Idle", [])
+    assert cluster.status.imbalanced_since is None
+
+
+def test_the_threshold_has_a_default_and_without_the_mode_there_is_no_figure() -> None:
+    cluster = Cluster({"mode": "imbalance"})
+    cluster.look(skew=Skew(bytes_percent=0, leaders_percent=21))
+    assert cluster.status.imbalanced_since is not None
+    assert cluster.status.leaders_skew_percent == 21
+    cluster.look(skew=Skew(bytes_percent=20, leaders_percent=20))
+    assert cluster.status.imbalanced_since is None
+    cluster.set(AutoRebalance(mode=AutoRebalanceMode.ADD_BROKERS))
+    cluster.look()
+    assert cluster.status.leaders_skew_percent is None
+    assert not measures_skew(cluster.kubernetes.cluster)
+
+
+# ---- what stops everything ----
+
+
+def test_a_mode_that_is_taken_out_before_the_rebalance_is_created_creates_none() -> None:
+    cluster = scaled_out(ADD, REMOVE)
+    cluster.look()
+    assert cluster.state == "RebalanceOnScaleUp"
+    cluster.set(AutoRebalance(mode=AutoRebalanceMode.REMOVE_BROKERS))
+    cluster.looks()
+    assert (cluster.state, cluster.created, cluster.status.rebalance) == ("Idle", [], None)
+
+
+def test_without_the_field_there_is_no_status_and_a_paused_or_ending_cluster_keeps_its() -> None:
+    cluster = scaled_out()
+    cluster.look()
+    before, meta = cluster.status, cluster.kubernetes.cluster.metadata
+    for changed in (
+        replace(meta, annotations={labels.PAUSE: "true"}),
+        replace(meta, deletion_timestamp=cluster.kubernetes.now),
+    ):
+        cluster.kubernetes.cluster = replace(cluster.kubernetes.cluster, metadata=changed)
+        cluster.looks()
+        assert (cluster.status, cluster.created) == (before, [])
+    cluster.kubernetes.cluster = replace(cluster.kubernetes.cluster, metadata=meta)
+    cluster.set()
+    cluster.look()
+    assert cluster.kubernetes.cluster.status.auto_rebalance is None

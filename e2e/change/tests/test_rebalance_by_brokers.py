@@ -1,0 +1,151 @@
+"""A Rebalance by the brokers' own counters: no Spark, and clients lose nothing while it moves."""
+
+import json
+import time
+from collections import Counter
+
+import pytest
+
+from e2e import measured
+from e2e.change.moved import wait_quiesced
+from e2e.clients.by_librdkafka import Librdkafka
+from e2e.clients.client import Record
+from e2e.cluster.kubectl import eventually
+from e2e.kafka.tools import run_tool
+from e2e.main.broker_cluster import BrokerClusterUnderTest
+from e2e.main.replicas import places
+from e2e.main.setting_up import NewTopic
+from e2e.main.traffic import Traffic
+from e2e.spark.rebalances import RebalanceUnderTest, lead_all
+
+pytestmark = [pytest.mark.change, pytest.mark.timeout(400)]
+
+SIZE = 3
+DATA, LOAD = "crowded", "crowded-load"
+PARTITIONS = {DATA: 12, LOAD: 6}
+RECORDS_EACH, RECORD_BYTES = 200, 10_000
+PROPOSED_LIMIT_S, MOVED_LIMIT_S, LED_LIMIT_S = 45, 90, 60
+EVEN_PERCENT = 5
+GAP_LIMIT_S = 5.0
+
+
+def test_what_is_all_on_two_brokers_is_spread_over_three(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    eventually("topics of other tests are gone", lambda: topics(cluster) == ["orders"], 60)
+    for topic, partitions in PARTITIONS.items():
+        new_topic(topic, partitions, replicas=2)
+    crowd(cluster)
+    for partition in range(PARTITIONS[DATA]):
+        records = [
+            Record(b"%010d" % number * (RECORD_BYTES // 10)) for number in range(RECORDS_EACH)
+        ]
+        Librdkafka().produce(cluster.bootstrap, DATA, records, partition=partition)
+    note_spread(cluster, "before")
+    rebalance = RebalanceUnderTest(cluster.kubectl, cluster.name, "by-brokers")
+    with Traffic(cluster.bootstrap, LOAD, PARTITIONS[LOAD]) as traffic:
+        began_s = time.monotonic()
+        rebalance.apply(measure="Brokers")
+        proposal = rebalance.wait("ProposalReady", PROPOSED_LIMIT_S)["proposal"]
+        proposed_s = time.monotonic() - began_s
+        rebalance.say("approve")
+        rebalance.wait("Ready", MOVED_LIMIT_S)
+        moved_s = time.monotonic() - began_s - proposed_s
+        led_s = eventually("leaders are even", lambda: is_even(led(cluster)), LED_LIMIT_S)
+    cluster.kubectl("delete", "rebalance", rebalance.name)
+    gap_s = max(traffic.noticed.longest_gaps_s().values())
+    measured.note(
+        f"Rebalance by brokers: proposed after {proposed_s:.1f} s; "
+        f"{proposal['numLeaderMovements']} leaderships and {proposal['numReplicaMovements']} "
+        f"replicas ({proposal['dataToMoveMB']} MB) moved in {moved_s:.1f} s, the last leaderships "
+        f"{led_s:.1f} s later; longest gap {gap_s:.2f} s (limit {GAP_LIMIT_S:.0f} s)"
+    )
+    traffic.check_records()
+    assert gap_s < GAP_LIMIT_S
+    assert cluster.kubectl("get", "jobs", "-o", "name").strip() == ""
+    bytes_percent, leaders_percent = note_spread(cluster, "after")
+    assert bytes_percent <= EVEN_PERCENT
+    assert leaders_percent <= EVEN_PERCENT
+
+
+def topics(cluster: BrokerClusterUnderTest) -> list[str]:
+    return cluster.kubectl("get", "ct", "-o", "jsonpath={.items[*].metadata.name}").split()
+
+
+def crowd(cluster: BrokerClusterUnderTest) -> None:
+    """Put all replicas on the brokers 1 and 2, and all leaders on broker 1."""
+    plan = {
+        "version": 1,
+        "partitions": [
+            {"topic": topic, "partition": number, "replicas": [1, 2]}
+            for topic, partitions in PARTITIONS.items()
+            for number in range(partitions)
+        ],
+    }
+    run_tool(
+        "kafka-reassign-partitions.sh",
+        "--bootstrap-server",
+        cluster.bootstrap,
+        "--reassignment-json-file",
+        "/dev/stdin",
+        "--execute",
+        input_text=json.dumps(plan),
+    )
+    wait_quiesced(cluster)
+    for topic in PARTITIONS:
+        lead_all(cluster, topic, 1)
+    assert led(cluster)[1] >= sum(PARTITIONS.values())
+
+
+def led(cluster: BrokerClusterUnderTest) -> Counter[int]:
+    """How many partitions each broker leads, with those that the cluster began with."""
+    found = Counter(dict.fromkeys(range(1, SIZE + 1), 0))
+    for topic in ("orders", *PARTITIONS):
+        found.update(one.leader for one in places(cluster, topic) if one.leader is not None)
+    return found
+
+
+def stored(cluster: BrokerClusterUnderTest) -> Counter[int]:
+    """How many bytes of this test's data each broker has on disk, by Kafka's own tool."""
+    said = run_tool(
+        "kafka-log-dirs.sh",
+        "--bootstrap-server",
+        cluster.bootstrap,
+        "--describe",
+        "--topic-list",
+        DATA,
+    )
+    (answer,) = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    return Counter(
+        {
+            one["broker"]: sum(
+                partition["size"]
+                for directory in one["logDirs"]
+                for partition in directory["partitions"]
+            )
+            for one in answer["brokers"]
+        }
+    )
+
+
+def deviation_percent(loads: Counter[int]) -> float:
+    """How far the worst broker is from an even share."""
+    share = loads.total() / SIZE
+    return max(abs(loads[broker] - share) for broker in range(1, SIZE + 1)) * 100 / share
+
+
+def is_even(loads: Counter[int]) -> bool:
+    assert deviation_percent(loads) <= EVEN_PERCENT, loads
+    return True
+
+
+def note_spread(cluster: BrokerClusterUnderTest, when: str) -> tuple[float, float]:
+    """Print how even bytes and leaders are, and return it in percent."""
+    sizes, leaders = stored(cluster), led(cluster)
+    found = deviation_percent(sizes), deviation_percent(leaders)
+    measured.note(
+        f"{when}: MB per broker {[sizes[one] // 2**20 for one in range(1, SIZE + 1)]}, leaders "
+        f"{[leaders[one] for one in range(1, SIZE + 1)]}; the worst is {found[0]:.1f} % and "
+        f"{found[1]:.1f} % from even (limit {EVEN_PERCENT} %)"
+    )
+    return found

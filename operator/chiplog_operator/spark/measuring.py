@@ -1,0 +1,85 @@
+"""Measures the load for Rebalances from the brokers' counters.
+
+The first reading of a run is kept in memory only: an operator that takes over begins with another
+one, which costs seconds.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.rebalance.brokers_load import Readings, continues, leading, partitions_of
+from chiplog_core.rebalance.usable_brokers import brokers_of
+from chiplog_core.spark.brokers_measurement import (
+    Measurement,
+    asks_brokers,
+    proposal_name,
+    result_of,
+    waits_for_brokers,
+    waits_for_window,
+)
+from chiplog_core.spark.topic_choice import WaitReason
+from chiplog_operator.caches import ClusterKey
+from chiplog_operator.observe import Observer
+from chiplog_operator.spark.loads import Loads, LoadsFound
+
+NO_PROCESS = "it has no process with a known address"
+
+
+@dataclass(slots=True)
+class Measuring:
+    """Measures for one operator process."""
+
+    observer: Observer
+    loads: Loads
+    _first: dict[str, tuple[int, Readings]] = field(default_factory=dict)
+    """By the uid of a Rebalance: the number of its run, and the first reading of that run."""
+
+    async def measure(self, rebalance: Rebalance, key: ClusterKey) -> Measurement | None:
+        """The proposal of the brokers' load, or why there is none yet. None if the Rebalance does
+        not ask the brokers now."""
+        uid, run = rebalance.metadata.uid, rebalance.status.runs
+        if not asks_brokers(rebalance):
+            self._first.pop(uid, None)
+            return None
+        maps = self.observer.maps(key)
+        if maps is None:
+            return WaitReason(
+                "MapsNotReadable", "a PartitionMap of the cluster cannot be parsed: correct it"
+            )
+        partitions = partitions_of(found.spec for found in maps.values())
+        led = leading(partitions)
+        found = await self._ask(key, led)
+        reason = waits_for_brokers(led, found.unanswered)
+        if reason is not None:
+            return reason
+        known_run, first = self._first.get(uid, (run, None))
+        if known_run != run or first is None or not continues(first, found.readings):
+            first = None
+            self._first[uid] = (run, found.readings)
+        reason = waits_for_window(first, found.readings)
+        if reason is not None or first is None:
+            return reason
+        compute = partial(
+            result_of,
+            proposal_name(rebalance),
+            rebalance.spec,
+            brokers=brokers_of(self.observer.from_caches(key)),
+            partitions=partitions,
+            first=first,
+            last=found.readings,
+        )
+        # In a thread, because clusters must not wait for it.
+        return await asyncio.to_thread(compute)
+
+    async def _ask(self, key: ClusterKey, led: Mapping[BrokerId, int]) -> LoadsFound:
+        """Ask each broker that leads a partition."""
+        processes = [one for one in self.observer.processes(key) if one.broker_id in led]
+        found = await self.loads.ask(key, processes)
+        for broker_id in led:
+            if broker_id not in found.readings:
+                found.unanswered.setdefault(broker_id, NO_PROCESS)
+        return found

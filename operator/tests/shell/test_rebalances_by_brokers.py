@@ -1,0 +1,136 @@
+"""A whole operator that rebalances by the brokers' own counters, with no Spark anywhere."""
+
+import pytest
+
+from chiplog_kube import kinds
+from tests.shell.broker_loads import LoadedBrokers
+from tests.shell.conftest import Bench
+from tests.shell.test_rebalances import Spark
+
+
+@pytest.fixture
+def it(bench: Bench) -> Spark:
+    return Spark(bench)
+
+
+@pytest.fixture
+def brokers(it: Spark) -> LoadedBrokers:
+    return LoadedBrokers(it.bench)
+
+
+async def begin(it: Spark, brokers: LoadedBrokers) -> None:
+    """A cluster, made by an operator that ends."""
+    async with it.bench.running():
+        await it.begin()
+    it.bench.groups = brokers.ports()
+
+
+@pytest.mark.parametrize("bytes_per_second", [0, 5_000], ids=["idle", "written to"])
+def test_it_is_measured_approved_and_carried_out(
+    it: Spark, brokers: LoadedBrokers, bytes_per_second: int
+) -> None:
+    brokers.bytes_per_second, brokers.a_page = bytes_per_second, 1
+
+    async def scenario() -> None:
+        await begin(it, brokers)
+        async with it.bench.running():
+            await it.apply(measure="Brokers")
+            assert (it.state(), it.ready()) == ("PendingProposal", ("False", "BrokersCount"))
+            await it.bench.live(15)
+            assert it.state() == "ProposalReady"
+            proposal = it.status()["proposal"]
+            before = {one["broker"]: one for one in proposal["figures"]["before"]}
+            assert before[1]["leaders"] > 5
+            rate = before[1].get("bytesPerSecond", 0)
+            assert rate == pytest.approx(bytes_per_second * before[1]["leaders"], abs=10)
+            assert before[2]["bytes"] == 6_000, "the leader's size counts for each replica"
+            assert proposal["monitoredPartitionsPercentage"] == 100
+            asked = brokers.asked.total()
+            await it.bench.live(60)
+            assert brokers.asked.total() == asked, "nobody is asked while it waits for approval"
+
+            await it.say("approve")
+            await it.bench.live(6)
+            assert (it.state(), it.ready()) == ("Ready", ("True", "Ready"))
+            assert max(it.counts().values()) <= 3
+            assert it.bench.api.all_of(kinds.JOBS) == []
+            assert "application" not in it.status()
+
+    it.bench.run(scenario())
+
+
+def test_it_waits_for_the_broker_that_does_not_answer_and_names_it(
+    it: Spark, brokers: LoadedBrokers
+) -> None:
+    async def scenario() -> None:
+        await begin(it, brokers)
+        async with it.bench.running():
+            brokers.away = {1}
+            await it.apply(measure="Brokers")
+            await it.bench.live(60)
+            assert (it.state(), it.ready()) == ("PendingProposal", ("False", "BrokerNotAnswering"))
+            (message,) = [
+                one["message"] for one in it.status()["conditions"] if one["type"] == "Ready"
+            ]
+            assert "broker 1, which leads" in message
+            assert "it is away" in message
+            brokers.away, brokers.garbled = set(), True
+            await it.bench.live(9)
+            assert it.ready() == ("False", "BrokerNotAnswering")
+            brokers.garbled = False
+            await it.bench.live(18)
+            assert it.state() == "ProposalReady"
+
+    it.bench.run(scenario())
+
+
+def test_a_broker_without_a_process_is_waited_for_too(it: Spark, brokers: LoadedBrokers) -> None:
+    async def scenario() -> None:
+        await begin(it, brokers)
+        async with it.bench.running():
+            pod = it.bench.one(kinds.PODS, "demo-broker-1-0")["metadata"]
+            await it.bench.api.delete(kinds.PODS, pod["namespace"], pod["name"])
+            await it.apply(measure="Brokers")
+            await it.bench.live(15)
+            assert it.ready() == ("False", "BrokerNotAnswering")
+            await it.bench.add_pod(1, "10.1.0.9")
+            await it.bench.live(18)
+            assert it.state() == "ProposalReady"
+
+    it.bench.run(scenario())
+
+
+def test_an_operator_that_dies_while_they_count_begins_to_count_again(
+    it: Spark, brokers: LoadedBrokers
+) -> None:
+    async def scenario() -> None:
+        await begin(it, brokers)
+        async with it.bench.running():
+            await it.apply(measure="Brokers")
+        async with it.bench.running():
+            await it.bench.live(6)
+            assert it.state() == "PendingProposal"
+            await it.bench.live(12)
+            assert (it.state(), it.status()["runs"]) == ("ProposalReady", 1)
+
+    it.bench.run(scenario())
+
+
+def test_without_an_image_for_jobs_the_remedy_is_named(it: Spark, brokers: LoadedBrokers) -> None:
+    async def scenario() -> None:
+        await begin(it, brokers)
+        it.bench.spark_image = ""
+        async with it.bench.running():
+            await it.apply()
+            assert (it.state(), it.ready()) == ("New", ("False", "NoImage"))
+            (message,) = [
+                one["message"] for one in it.status()["conditions"] if one["type"] == "Ready"
+            ]
+            assert message.endswith(
+                "or set spec.measure of the Rebalance to Brokers, which needs no job"
+            )
+            await it.patch({"spec": {"measure": "Brokers"}})
+            await it.bench.live(18)
+            assert it.state() == "ProposalReady"
+
+    it.bench.run(scenario())
