@@ -6,6 +6,7 @@ measurement is the same.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from chiplog_core.ids import BrokerId
@@ -13,6 +14,7 @@ from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.model.rebalance import Rebalance, RebalanceMeasure, RebalanceSpec
 from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.model.spark_result import Result, ResultState, failed
+from chiplog_core.observed.pinned import NONE_PINNED, Pinned
 from chiplog_core.observed.settings import paused
 from chiplog_core.rebalance.brokers_load import (
     RATE_WINDOW_MS,
@@ -93,9 +95,10 @@ def result_of(
     partitions: Partitions,
     first: Readings,
     last: Readings,
+    pinned: Pinned = NONE_PINNED,
 ) -> Result:
     """The proposal with this name, in the form of a job's result. It may take minutes for very
-    large clusters (`docs/rebalance.md`)."""
+    large clusters (`docs/rebalance.md`). `pinned` are partitions that stay as they are."""
     load = measured_load(first, last, partitions)
     try:
         settings = read_settings(
@@ -108,7 +111,7 @@ def result_of(
             brokers,
             [as_partition(partition, state) for partition, state in sorted(partitions.items())],
             load,
-            settings,
+            replace(settings, pinned=pinned),
         )
     except RebalanceRefused as refused:
         return failed(name, "InvalidSpec", str(refused))

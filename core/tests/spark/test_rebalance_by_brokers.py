@@ -18,6 +18,7 @@ from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.model.rebalance import RebalanceMeasure, RebalanceMode, RebalanceSpec
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.spark_result import Result, ResultState, failed
+from chiplog_core.observed.pinned import NONE_PINNED, Pinned
 from chiplog_core.observed.processes import Identity
 from chiplog_core.rebalance.brokers_load import RATE_WINDOW_MS, Counted, Reading, Readings
 from chiplog_core.rebalance.measured import Broker
@@ -222,10 +223,27 @@ def spec(**changes: Any) -> RebalanceSpec:
     return replace(RebalanceSpec(cluster_ref=ClusterRef(name="demo")), **changes)
 
 
-def proposed(wanted: RebalanceSpec, brokers: tuple[Broker, ...] = BROKERS) -> Result:
+def proposed(
+    wanted: RebalanceSpec, brokers: tuple[Broker, ...] = BROKERS, pinned: Pinned = NONE_PINNED
+) -> Result:
     partitions = {name(index): state(index) for index in (0, 1)}
     last = read(RATE_WINDOW_MS, bytes_in=50_000)
-    return result_of("n", wanted, brokers=brokers, partitions=partitions, first=read(0), last=last)
+    return result_of(
+        *("n", wanted),
+        brokers=brokers,
+        partitions=partitions,
+        first=read(0),
+        last=last,
+        pinned=pinned,
+    )
+
+
+def test_partitions_that_their_topic_places_stay() -> None:
+    assert proposed(spec()).summary["numPinnedPartitions"] == 0
+    pinned = {name(0).topic: frozenset({PartitionIndex(0), PartitionIndex(1)})}
+    found = proposed(spec(), pinned=pinned).summary
+    assert found["numPinnedPartitions"] == 2
+    assert (found["numReplicaMovements"], found["numLeaderMovements"]) == (0, 0)
 
 
 def test_the_proposal_is_that_of_the_job_with_the_brokers_figures() -> None:

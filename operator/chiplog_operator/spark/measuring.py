@@ -11,6 +11,8 @@ from functools import partial
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.observed.pinned import NONE_PINNED, pinned_partitions
+from chiplog_core.observed.settings import find_settings
 from chiplog_core.rebalance.brokers_load import Readings, continues, leading, partitions_of
 from chiplog_core.rebalance.usable_brokers import brokers_of
 from chiplog_core.spark.brokers_measurement import (
@@ -63,14 +65,17 @@ class Measuring:
         reason = waits_for_window(first, found.readings)
         if reason is not None or first is None:
             return reason
+        world = self.observer.from_caches(key)
+        cluster = find_settings(world).cluster
         compute = partial(
             result_of,
             proposal_name(rebalance),
             rebalance.spec,
-            brokers=brokers_of(self.observer.from_caches(key)),
+            brokers=brokers_of(world),
             partitions=partitions,
             first=first,
             last=found.readings,
+            pinned=NONE_PINNED if cluster is None else pinned_partitions(world, cluster),
         )
         # In a thread, because clusters must not wait for it.
         return await asyncio.to_thread(compute)
