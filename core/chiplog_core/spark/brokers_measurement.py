@@ -93,13 +93,13 @@ def result_of(
     *,
     brokers: Sequence[Broker],
     partitions: Partitions,
-    first: Readings,
-    last: Readings,
+    window: tuple[Readings, Readings],
     pinned: Pinned = NONE_PINNED,
 ) -> Result:
     """The proposal with this name, in the form of a job's result. It may take minutes for very
-    large clusters (`docs/rebalance.md`). `pinned` are partitions that stay as they are."""
-    load = measured_load(first, last, partitions)
+    large clusters (`docs/rebalance.md`). `window` has the first and the last
+    reading; `pinned` are partitions that stay as they are."""
+    load = measured_load(*window, partitions)
     try:
         settings = read_settings(
             mode=spec.mode.value,

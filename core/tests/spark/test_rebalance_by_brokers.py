@@ -232,8 +232,7 @@ def proposed(
         *("n", wanted),
         brokers=brokers,
         partitions=partitions,
-        first=read(0),
-        last=last,
+        window=(read(0), last),
         pinned=pinned,
     )
 

@@ -73,8 +73,7 @@ class Measuring:
             rebalance.spec,
             brokers=brokers_of(world),
             partitions=partitions,
-            first=first,
-            last=found.readings,
+            window=(first, found.readings),
             pinned=NONE_PINNED if cluster is None else pinned_partitions(world, cluster),
         )
         # In a thread, because clusters must not wait for it.
