@@ -9,7 +9,7 @@ from chiplog_core.manifest.shapes import object_shape
 from chiplog_core.manifest.writing import write
 from chiplog_core.observed.pinned import Pinned
 from chiplog_core.rebalance.documents import proposal_json
-from chiplog_core.rebalance.job import PinnedPartitions, RebalanceJob, pinned_runs
+from chiplog_core.rebalance.job import RebalanceJob, pinned_runs
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import Settings
 from tests.rebalance.worlds import World, brokers, partition, rated, worlds
@@ -39,7 +39,8 @@ def test_neighbours_take_one_entry() -> None:
         ("orders", 0, 2),
         ("orders", 5, 5),
     ]
-    assert isinstance(runs[0], PinnedPartitions)
+    settings = RebalanceJob(pinned_partitions=runs).settings()
+    assert settings.pinned == {"orders": numbers, "clicks": {3}}
 
 
 @given(worlds(), st.data())
