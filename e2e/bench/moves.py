@@ -27,7 +27,7 @@ PARTITIONS: Final = 6
 RECORDS: Final = 1_000_000
 RECORD_BYTES: Final = 1_000
 MB: Final = 1e6
-POLL_S: Final = 0.01
+POLL_S: Final = 0.02
 LIMIT_S: Final = 300
 
 T = TypeVar("T")
@@ -91,8 +91,9 @@ def seconds_to_move(members: Members, topic: str, broker_id: int) -> float:
 
     Returns after every member knows that. Raises `TimeoutError`.
     """
-    ports = members.ports()
-    with Reassigning(ports[broker_id], topic, PARTITIONS) as reassigning:
+    # The target copies, and the broker before it leads: ask another one.
+    asked = members.ports()[following(broker_id, list(members.ports()))]
+    with Reassigning(asked, topic, PARTITIONS) as reassigning:
         began_s = time.monotonic()
         reassigning.order(broker_id)
         while not reassigning.is_done():

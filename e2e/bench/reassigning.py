@@ -5,7 +5,6 @@ ListPartitionReassignments to see when all is done, DescribeLogDirs for the byte
 broker accepts the first two.
 """
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from chiplog_wire.protocol.apis import ApiKey
@@ -17,7 +16,7 @@ ANSWER_LIMIT_S: Final = 60
 VERSION: Final = 0
 """Of AlterPartitionReassignments and ListPartitionReassignments."""
 LOG_DIRS_VERSION: Final = 4
-"""The first version with an error code for the whole answer is 3."""
+"""From version 3 on there is an error code for the whole answer."""
 
 
 class Refused(RuntimeError):  # noqa: N818 - says what became of a request
@@ -66,21 +65,23 @@ class Reassigning:
 
 
 def bytes_on(port: int, topic: str) -> int:
-    """The size of all replicas of a topic on the broker with this port; 0 where it has none."""
+    """The size of all replicas of a topic on the broker with this port; 0 if it has none."""
     with Connection((LOOPBACK, port), ANSWER_LIMIT_S) as connection:
         answer = connection.ask(ApiKey.DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION, {"topics": None})
-    check(answer)
-    for directory in answer.results:
-        check(directory)
-    return sum(size for name, size in sizes(answer.results) if name == topic)
+    return bytes_of(topic, answer)
 
 
-def sizes(directories: Iterable[Any]) -> Iterable[tuple[str, int]]:
-    """Topic and bytes of each replica in a broker's directories."""
-    for directory in directories:
-        for topic in directory.topics:
-            for partition in topic.partitions:
-                yield topic.name, partition.partition_size
+def bytes_of(topic: str, answer: Any) -> int:
+    """The size of all replicas of a topic in a DescribeLogDirs answer."""
+    for part in (answer, *answer.results):
+        check(part)
+    return sum(
+        partition.partition_size
+        for directory in answer.results
+        for found in directory.topics
+        if found.name == topic
+        for partition in found.partitions
+    )
 
 
 def check(answer: Any) -> None:
