@@ -1,4 +1,4 @@
-"""When the operator rebalances a cluster by itself, and what it does now."""
+"""When the operator rebalances a cluster automatically, and what it does now."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -59,13 +59,13 @@ class AutoRebalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoRebalanceStatus:
-    """What the operator rebalances by itself."""
+    """What the operator rebalances automatically."""
 
     state: Annotated[
         AutoRebalanceState,
         "Idle, or what is being rebalanced: RebalanceOnScaleUp, RebalanceOnScaleDown or "
         "RebalanceOnImbalance.",
-    ] = AutoRebalanceState.IDLE
+    ]
     last_transition_time: Annotated[datetime | None, "When the state last changed."] = None
     rebalance: Annotated[
         ObjectName | None, "The last Rebalance that the operator created, or is about to create."
@@ -77,7 +77,7 @@ class AutoRebalanceStatus:
         "Ids of the brokers that are not new any more: they have had their share of the load since "
         "automatic rebalancing was set, or a Rebalance has moved it to them.",
     ] = ()
-    runs: Annotated[RunNumber, "How many Rebalances the operator has begun by itself."] = 0
+    runs: Annotated[RunNumber, "How many Rebalances the operator has begun automatically."] = 0
     finished_at: Annotated[datetime | None, "When the last automatic Rebalance ended."] = None
     failure: Annotated[
         str,

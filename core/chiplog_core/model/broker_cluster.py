@@ -208,7 +208,7 @@ class BrokerClusterSpec:
     metrics: Annotated[MetricsSettings | None, "Metrics of the brokers."] = None
     auto_rebalance: Annotated[
         tuple[AutoRebalance, ...],
-        "When the operator rebalances the cluster by itself; default: never.",
+        "When the operator rebalances the cluster automatically; default: never.",
         Items(len(AutoRebalanceMode), key=("mode",)),
     ] = ()
     spark: Annotated[
@@ -318,7 +318,7 @@ class BrokerClusterStatus:
     ] = None
     auto_rebalance: Annotated[
         AutoRebalanceStatus | None,
-        "What the operator rebalances by itself; not set without spec.autoRebalance.",
+        "What the operator rebalances automatically; not set without spec.autoRebalance.",
     ] = None
     offline_partitions: Annotated[
         int | None,

@@ -171,7 +171,10 @@ def _without_jobs(settings: Settings) -> Iterator[Verdict]:
     """A warning if Spark jobs cannot run with the cluster's settings."""
     cluster = settings.valid_cluster
     if cluster is not None and (problems := check_jobs(cluster)):
-        message = f"no Verification or Rebalance can run: {problems_text(problems)}"
+        message = (
+            "no Verification or Rebalance with spec.measure Spark can run: "
+            f"{problems_text(problems)}"
+        )
         yield holds(ConditionType.WARNING, problems[0].reason.value, message)
 
 

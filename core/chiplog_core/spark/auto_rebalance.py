@@ -1,4 +1,4 @@
-"""Decides when the operator rebalances a cluster by itself (`spec.autoRebalance`).
+"""Decides when the operator rebalances a cluster automatically (`spec.autoRebalance`).
 
 Level-triggered: brokers are new because they are not among those that have had their share of the
 load, not because somebody scaled the cluster a moment ago. A Rebalance begins in two writes: first
@@ -50,6 +50,9 @@ STAYS = timedelta(minutes=5)
 MIN_INTERVAL = timedelta(hours=1)
 """How long after an automatic Rebalance uneven load begins no other one."""
 
+NEW = AutoRebalanceStatus(state=AutoRebalanceState.IDLE)
+"""Nothing is known yet."""
+
 BEGUN, FAILED = "AutoRebalanceBegun", "AutoRebalanceFailed"
 
 RUN_STATES = frozenset({AutoRebalanceState.ON_SCALE_UP, AutoRebalanceState.ON_IMBALANCE})
@@ -85,7 +88,7 @@ class AutoStep:
 def measures_skew(cluster: BrokerCluster) -> bool:
     """Whether the brokers are to be asked how uneven their load is: no Rebalance is in progress,
     and uneven load may begin one."""
-    status = cluster.status.auto_rebalance or AutoRebalanceStatus()
+    status = cluster.status.auto_rebalance or NEW
     return (
         AutoRebalanceMode.IMBALANCE in _settings(cluster)
         and status.state is AutoRebalanceState.IDLE
@@ -107,7 +110,7 @@ def next_step(view: AutoView, now: datetime) -> AutoStep:
         return AutoStep(status=before)
     if not cluster.spec.auto_rebalance:
         return AutoStep(status=None)
-    return _Steps(view, before or AutoRebalanceStatus(), now.replace(microsecond=0)).step()
+    return _Steps(view, before or NEW, now.replace(microsecond=0)).step()
 
 
 class _Steps:

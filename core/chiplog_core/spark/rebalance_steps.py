@@ -37,9 +37,9 @@ from chiplog_core.spark.topic_choice import WaitReason
 
 OUTDATED = "ProposalOutdated"
 """Reason if the cluster has changed since a proposal was made."""
-MAX_RUNS_BY_ITSELF = 10
+MAX_AUTOMATIC_RUNS = 10
 """After so many runs of a Rebalance whose proposals are approved by an annotation, an outdated
-proposal is not replaced by itself."""
+proposal is not replaced automatically."""
 READING = WaitReason(RebalanceState.PENDING_PROPOSAL.value, "the brokers are asked for their load")
 
 
@@ -70,7 +70,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._give_up()
         else:
             self._begin_if_due()
-            self._approve_by_itself()
+            self._approve_automatically()
         return self._finished_step()
 
     def _as_template(self) -> Step[RebalanceStatus]:
@@ -191,7 +191,7 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             )
             self._set(state=RebalanceState.NOT_READY, outcome=outcome("MovesLeftOut", message))
             self._add_event("MovesLeftOut", message, is_warning=True)
-            self._start_over_by_itself()
+            self._start_over_automatically()
         else:
             end = outcome("Rebalanced", message, complete=True)
             self._set(state=RebalanceState.READY, outcome=end)
@@ -200,10 +200,15 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     _waits_for_another = False
     """Whether the Rebalance is approved, but waits until another one of the cluster is finished."""
 
-    def _approve_by_itself(self) -> None:
+    def _approve_automatically(self) -> None:
         """Approve the proposal that the spec names, or every proposal if an annotation says so."""
         proposal = self._status.proposal
         if proposal is None or self._state is not RebalanceState.PROPOSAL_READY:
+            return
+        if proposal != self._view.rebalance.status.proposal:
+            self._requeue_in(
+                0
+            )  # it was made in this pass: `move_bases` are not those of its topics
             return
         if self._spec.approved_proposal == proposal.id:
             self._approve()
@@ -211,13 +216,13 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._approve()
             end = self._status.outcome
             if end is not None and end.reason == OUTDATED:
-                self._start_over_by_itself()
+                self._start_over_automatically()
 
-    def _start_over_by_itself(self) -> None:
+    def _start_over_automatically(self) -> None:
         """Measure again because the cluster has changed since the proposal, if every proposal is
         approved anyway."""
         is_automatic = REBALANCE_AUTO_APPROVAL.is_set(self._view.rebalance.metadata.annotations)
-        if is_automatic and self._status.runs < MAX_RUNS_BY_ITSELF:
+        if is_automatic and self._status.runs < MAX_AUTOMATIC_RUNS:
             self._start_over()
             self._requeue_in(0)
 

@@ -338,3 +338,28 @@ def test_the_largest_retention_is_a_number_of_bytes(most: str, is_one: bool) -> 
     problems = check_cluster(cluster(topicPolicies={"maxRetentionBytes": most}))
 
     assert (problems == ()) is is_one
+
+
+def test_settings_of_an_automatic_rebalance_that_would_have_no_effect() -> None:
+    fine = [
+        {"mode": "add-brokers", "template": "gentle"},
+        {"mode": "imbalance", "threshold": 30, "template": "gentle"},
+        {"mode": "remove-brokers"},
+    ]
+    assert check_cluster(cluster(autoRebalance=fine)) == ()
+    assert texts(
+        check_cluster(
+            cluster(
+                autoRebalance=[
+                    {"mode": "add-brokers", "threshold": 30},
+                    {"mode": "remove-brokers", "template": "gentle"},
+                ]
+            )
+        )
+    ) == [
+        "spec.autoRebalance[0].threshold is only for mode imbalance: remove it",
+        (
+            "spec.autoRebalance[1].template is set, but removed brokers are emptied without a "
+            "Rebalance: remove it"
+        ),
+    ]

@@ -601,7 +601,7 @@ def test_what_only_jobs_are_refused_for_holds_up_no_broker() -> None:
     warning = condition(kubernetes, "Warning")
     assert warning.reason == "InvalidConfig"
     assert warning.message.startswith(
-        "no Verification or Rebalance can run: "
+        "no Verification or Rebalance with spec.measure Spark can run: "
         "spec.spark.sparkConf[spark.kubernetes.driver.label.team] cannot be set by sparkConf: "
     )
 

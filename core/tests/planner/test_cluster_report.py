@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from chiplog_core.ids import BrokerId
+from chiplog_core.model.auto_rebalance import AutoRebalanceState, AutoRebalanceStatus
 from chiplog_core.model.broker_cluster import BrokerClusterStatus
 from chiplog_core.model.conditions import ConditionType
 from chiplog_core.observed.broker_states import find_broker_states
@@ -60,3 +61,19 @@ def test_without_published_conditions_nobody_knows_when_a_restart_will_be_late()
     unread = replace(found, world=replace(found.world, cluster=None))
     assert next_report_ms(unread, NOW) is None
     assert applied(unread)[0] == "WaitingToRestart"
+
+
+def test_an_automatic_rebalance_that_failed_is_a_warning() -> None:
+    found = facts(Rollout())
+    cluster = found.world.cluster
+    assert cluster is not None
+    auto = AutoRebalanceStatus(state=AutoRebalanceState.IDLE, failure="Rebalance x is NotReady")
+    status = replace(cluster.status, auto_rebalance=auto)
+    world = replace(found.world, cluster=replace(cluster, status=status))
+
+    (report,) = cluster_report(replace(found, world=world), NOW)
+
+    assert isinstance(report.status, BrokerClusterStatus)
+    assert report.status.auto_rebalance == auto, "the planner does not write it"
+    (warning,) = (one for one in report.status.conditions if one.type == ConditionType.WARNING)
+    assert (warning.reason, warning.message) == ("AutoRebalanceFailed", auto.failure)

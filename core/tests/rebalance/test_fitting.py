@@ -19,6 +19,7 @@ def test_a_summary_that_is_too_large_loses_what_is_only_to_be_inspected() -> Non
 
     assert fitted(summary, 10_000) == summary
     assert fitted(summary, 4_000) == {**summary, "partitions": []}
+    assert fitted(summary, 1_800)["replicaMoves"] == summary["replicaMoves"]
     smallest = fitted(summary, 900)
     assert smallest["leaderMoves"] == moves
     assert smallest["reassignment"]["partitions"] == smallest["replicaMoves"] == []

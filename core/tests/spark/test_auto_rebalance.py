@@ -1,4 +1,4 @@
-"""When a cluster is rebalanced by itself: once, for a reason that is there, and never in a loop."""
+"""When a cluster is rebalanced automatically: once, for a reason that is there, and not in a loop."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -60,6 +60,10 @@ class Cluster:
     @property
     def state(self) -> str:
         return self.status.state.value
+
+    @property
+    def is_uneven(self) -> bool:
+        return self.status.imbalanced_since is not None
 
     def view(self, **view: Any) -> AutoView:
         return AutoView(
@@ -420,10 +424,9 @@ def test_load_that_was_even_or_unknown_in_between_has_not_stayed_uneven(
 def test_the_threshold_has_a_default_and_without_the_mode_there_is_no_figure() -> None:
     cluster = Cluster({"mode": "imbalance"})
     cluster.look(skew=Skew(bytes_percent=0, leaders_percent=21))
-    assert cluster.status.imbalanced_since is not None
-    assert cluster.status.leaders_skew_percent == 21
+    assert (cluster.is_uneven, cluster.status.leaders_skew_percent) == (True, 21)
     cluster.look(skew=Skew(bytes_percent=20, leaders_percent=20))
-    assert cluster.status.imbalanced_since is None
+    assert not cluster.is_uneven
     cluster.set(AutoRebalance(mode=AutoRebalanceMode.ADD_BROKERS))
     cluster.look()
     assert cluster.status.leaders_skew_percent is None

@@ -1,4 +1,4 @@
-"""Rebalances that annotations approve by themselves, or make templates."""
+"""Rebalances that annotations approve automatically, or make templates."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from chiplog_core.ids import LeaderEpoch
 from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.model.spark_run import RunState
 from chiplog_core.naming import labels
-from chiplog_core.spark.rebalance_steps import MAX_RUNS_BY_ITSELF
+from chiplog_core.spark.rebalance_steps import MAX_AUTOMATIC_RUNS
 from chiplog_core.spark.runs import ObservedRun
 from tests.spark.rebalances import World, in_state, measured, name
 
@@ -32,6 +32,8 @@ def warning(world: World) -> str:
 def test_every_proposal_is_approved_and_the_annotation_stays() -> None:
     world = approving()
     world.propose(0)
+    assert world.state == "ProposalReady", "its topics were not looked at yet"
+    world.look()
     assert world.state == "Rebalancing"
     world.carry_out(0)
     world.look()
@@ -39,6 +41,7 @@ def test_every_proposal_is_approved_and_the_annotation_stays() -> None:
     world.say("refresh")
     world.look()
     world.answer(1)
+    world.look()
     assert world.state == "Rebalancing"
 
 
@@ -48,6 +51,16 @@ def test_a_proposal_without_moves_is_done_at_once() -> None:
     world.look()
     world.look()
     assert (world.state, world.ready()) == ("Ready", ("True", "Ready"))
+
+
+def test_a_proposal_that_cannot_be_carried_out_is_refused_once() -> None:
+    world = approving()
+    world.propose(numReplicaMovements=5, dataToMoveMB=7)
+    for _ in range(3):
+        world.look()
+        assert (world.state, world.ready()) == ("ProposalReady", ("False", "NotExecutable"))
+    assert "exclude topics" in world.message()
+    assert world.told.count("NotExecutable") == 1
 
 
 def test_nothing_else_than_true_approves() -> None:
@@ -68,7 +81,7 @@ def elect(world: World) -> None:
 
 def test_an_outdated_proposal_is_replaced_but_not_for_ever() -> None:
     world = approving()
-    for run in range(1, MAX_RUNS_BY_ITSELF + 1):
+    for run in range(1, MAX_AUTOMATIC_RUNS + 1):
         world.look()
         world.look()
         assert (world.state, world.status.runs) == ("PendingProposal", run)
@@ -76,15 +89,17 @@ def test_an_outdated_proposal_is_replaced_but_not_for_ever() -> None:
         elect(world)
         world.there[world.name] = ObservedRun(state=RunState.SUCCEEDED, kind="Job", result=result)
         world.look(seconds=20)
+        world.look()
     assert (world.state, world.ready()) == ("ProposalReady", ("False", "ProposalOutdated"))
     world.look(seconds=100)
-    assert world.status.runs == MAX_RUNS_BY_ITSELF
+    assert world.status.runs == MAX_AUTOMATIC_RUNS
 
 
 def test_moves_that_were_left_out_are_proposed_again() -> None:
     for value, states in (("true", ("PendingProposal", 2)), ("false", ("NotReady", 1))):
         world = approving(value)
         world.propose(0)
+        world.look()
         if value == "false":
             world.say("approve")
         assert world.state == "Rebalancing"

@@ -12,7 +12,7 @@ from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.cluster.kubectl import eventually
 from e2e.kafka.tools import run_tool
-from e2e.main.broker_cluster import BrokerClusterUnderTest
+from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
 from e2e.main.replicas import places
 from e2e.main.setting_up import NewTopic
 from e2e.main.traffic import Traffic
@@ -24,7 +24,7 @@ SIZE = 3
 DATA, LOAD = "crowded", "crowded-load"
 PARTITIONS = {DATA: 12, LOAD: 6}
 RECORDS_EACH, RECORD_BYTES = 200, 10_000
-PROPOSED_LIMIT_S, MOVED_LIMIT_S, LED_LIMIT_S = 45, 90, 60
+PROPOSED_LIMIT_S, MOVED_LIMIT_S, LED_LIMIT_S, SHARED_LIMIT_S = 45, 90, 60, 120
 EVEN_PERCENT = 5
 GAP_LIMIT_S = 5.0
 
@@ -37,10 +37,7 @@ def test_what_is_all_on_two_brokers_is_spread_over_three(
         new_topic(topic, partitions, replicas=2)
     crowd(cluster)
     for partition in range(PARTITIONS[DATA]):
-        records = [
-            Record(b"%010d" % number * (RECORD_BYTES // 10)) for number in range(RECORDS_EACH)
-        ]
-        Librdkafka().produce(cluster.bootstrap, DATA, records, partition=partition)
+        Librdkafka().produce(cluster.bootstrap, DATA, filling(), partition=partition)
     note_spread(cluster, "before")
     rebalance = RebalanceUnderTest(cluster.kubectl, cluster.name, "by-brokers")
     with Traffic(cluster.bootstrap, LOAD, PARTITIONS[LOAD]) as traffic:
@@ -68,8 +65,61 @@ def test_what_is_all_on_two_brokers_is_spread_over_three(
     assert leaders_percent <= EVEN_PERCENT
 
 
+def test_a_broker_that_is_added_gets_its_share_by_itself(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    topic = new_topic("grown", 8, replicas=3)
+    for partition in range(8):
+        Librdkafka().produce(cluster.bootstrap, topic, filling(), partition=partition)
+    configure(cluster, autoRebalance=[{"mode": "add-brokers"}])
+    try:
+        eventually("three brokers are known", lambda: auto(cluster)["balancedBrokers"], 60)
+        configure(cluster, replicas=4)
+        began_s = time.monotonic()
+        cluster.wait_cluster_ready(180)
+        started_s = time.monotonic() - began_s
+        (new,) = {int(one) for one in brokers(cluster)} - {1, 2, 3}
+        eventually(
+            "the new broker has its share",
+            lambda: new in auto(cluster)["balancedBrokers"],
+            SHARED_LIMIT_S,
+            every_s=0.5,
+        )
+        shared_s = time.monotonic() - began_s - started_s
+        replicas = Counter(one for place in places(cluster, topic) for one in place.replicas)
+        measured.note(
+            f"brokers 3 to 4: started after {started_s:.1f} s, share moved {shared_s:.1f} s later: "
+            f"{replicas[new]} of {replicas.total()} replicas (even: {replicas.total() / 4:.0f})"
+        )
+        assert replicas[new] == replicas.total() // 4
+        assert auto(cluster)["state"] == "Idle"
+    finally:
+        configure(cluster, autoRebalance=None, replicas=3)
+    wait_quiesced(cluster, 180)
+
+
+def configure(cluster: BrokerClusterUnderTest, **spec: object) -> None:
+    patch = json.dumps({"spec": spec})
+    cluster.kubectl("patch", "cbc", cluster.name, "--type=merge", "-p", patch)
+
+
+def auto(cluster: BrokerClusterUnderTest) -> Manifest:
+    found: Manifest = cluster.kubectl.get("cbc", cluster.name)["status"]["autoRebalance"]
+    return found
+
+
+def brokers(cluster: BrokerClusterUnderTest) -> list[str]:
+    """The ids of all brokers that have a pod."""
+    return [one.rsplit("-", 2)[-2] for one in cluster.broker_pods()]
+
+
 def topics(cluster: BrokerClusterUnderTest) -> list[str]:
     return cluster.kubectl("get", "ct", "-o", "jsonpath={.items[*].metadata.name}").split()
+
+
+def filling() -> list[Record]:
+    """Two megabytes."""
+    return [Record(b"%010d" % number * (RECORD_BYTES // 10)) for number in range(RECORDS_EACH)]
 
 
 def crowd(cluster: BrokerClusterUnderTest) -> None:

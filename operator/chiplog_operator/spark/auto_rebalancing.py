@@ -1,4 +1,4 @@
-"""Rebalances clusters by itself, as `chiplog_core.spark.auto_rebalance` decides."""
+"""Rebalances clusters automatically, as `chiplog_core.spark.auto_rebalance` decides."""
 
 import logging
 from dataclasses import dataclass, field, replace
