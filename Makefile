@@ -173,6 +173,10 @@ mutants: setup ## Mutate the rooms that carry the rules by machine; goes on wher
 sim-test: setup ## 100 seeds, those that failed once, one of each planted bug, and what the seeds reach
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m sim e2e/sim
 
+.PHONY: plans
+plans: setup ## Long form: every prefix of the plans of small clusters, and the times of large ones, a table
+	$(BIN)/python core/plans.py
+
 .PHONY: spark-throughput
 spark-throughput: setup ## What 1, 2 and 4 splits of a partition bring to Spark jobs, a table (MEGABYTES=200)
 	$(BIN)/python -m e2e.spark.throughput $(MEGABYTES)

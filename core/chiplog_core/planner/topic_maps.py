@@ -210,7 +210,7 @@ class MapPlanner:
                 brokers,
                 targets,
                 replace(targets, load=internal_load(self._world.maps)),
-                count_copies(self._world.maps, brokers),
+                count_copies(self._world.maps, brokers, self._situation.reassignments),
                 self._plan.moves_waiting,
             )
         return self._mover.begin(spec, wanted, before)

@@ -23,6 +23,7 @@ from chiplog_core.model.partition_map import (
     PartitionState,
 )
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
+from chiplog_core.planner.admin_reassignments import Reassignments
 from chiplog_core.planner.assignments import NOWHERE, Placements
 from chiplog_core.planner.elections import with_generations, with_partitions
 from chiplog_core.planner.growth import PlacementTargets
@@ -80,9 +81,9 @@ class Copies:
     of_users: Counter[BrokerId] = field(default_factory=Counter)
     internal: Counter[BrokerId] = field(default_factory=Counter)
 
-    def add(self, topic: str, state: PartitionState) -> None:
-        """Count the replicas that a reassignment of the topic's partition adds."""
-        (self.internal if is_internal(topic) else self.of_users).update(state.adding)
+    def add(self, topic: str, added: Iterable[BrokerId]) -> None:
+        """Count the replicas that a reassignment of a partition of the topic adds."""
+        (self.internal if is_internal(topic) else self.of_users).update(added)
 
     def may_begin(self, topic: str, added: Iterable[BrokerId], most: int = MAX_COPIES) -> bool:
         """Whether each of these brokers may copy one more partition of the topic, if it may copy at
@@ -92,16 +93,22 @@ class Copies:
         return all(self.of_users[broker_id] < most for broker_id in added)
 
 
-def count_copies(maps: Mapping[str, PartitionMap], brokers: BrokerStates) -> Copies:
-    """The replicas that are being copied now, in all maps. Those without a live leader do not
-    count: they may wait for ever."""
+def count_copies(
+    maps: Mapping[str, PartitionMap], brokers: BrokerStates, reassignments: Reassignments
+) -> Copies:
+    """The replicas that are being copied now, in all maps, and those of the `reassignments` that
+    this plan begins. Those without a live leader do not count: they may wait for ever."""
     copies = Copies()
     for name, partition_map in maps.items():
         for generation in partition_map.spec.generations:
+            targets = reassignments.get(generation.topic_id, {})
             for state in generation.partitions:
-                leader = state.leader if state.adding else None
+                added = state.adding
+                if (target := targets.get(state.partition)) is not None:
+                    added = tuple(one for one in target if one not in state.assigned)
+                leader = state.leader if added else None
                 if leader and brokers.process_state(leader) is ProcessState.ALIVE:
-                    copies.add(name, state)
+                    copies.add(name, added)
     return copies
 
 
@@ -207,7 +214,7 @@ class ReplicaMover:
         if after is state:
             return self._waits(state, spec, "no live broker leads it")
         targets.load.move(state.target, target)
-        self.copies.add(spec.topic_name, after)
+        self.copies.add(spec.topic_name, after.adding)
         return after
 
     def _waits(self, state: PartitionState, spec: PartitionMapSpec, why: str) -> PartitionState:

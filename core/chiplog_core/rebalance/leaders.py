@@ -125,9 +125,11 @@ class _Table:
         to_move = [name for name in self.weights if self.leaders[name] not in self.usable]
         loads = self._loads(self.all_weights)
         counts = self._loads(self.all_ones)
+        moves_left = MAX_LEADER_MOVES - self._moved()
         for name in sorted(to_move, key=lambda name: (-self.weights[name], name)):
             options = self.options[name]
-            if options and self._moved() < MAX_LEADER_MOVES:
+            if options and moves_left > 0:
+                moves_left -= 1
                 to = min(
                     options,
                     key=lambda broker_id: (

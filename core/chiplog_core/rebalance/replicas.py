@@ -11,16 +11,15 @@ before. The preferred leader's replica is moved only if no follower fits, becaus
 moves too.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_REPLICA_MOVES
 from chiplog_core.rebalance.even import TOLERANCE_PERCENT, is_even
 from chiplog_core.rebalance.measured import Broker, Measurements, Partition, PartitionName
+from chiplog_core.rebalance.movable import MovableReplicas, Racks, closed_racks
 from chiplog_core.rebalance.settings import Goal, Mode, Settings
-
-Racks = Mapping[BrokerId, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +94,7 @@ class _Board:
     """The replicas of each partition while moves are being chosen.
 
     `bytes` are the sizes of the partitions that may be moved, `loads` the stored bytes of each
-    usable broker, `held` the partitions of each broker.
+    usable broker.
     """
 
     def __init__(
@@ -117,10 +116,12 @@ class _Board:
             if name in measurements and settings.may_move(name)
         }
         self.loads = dict.fromkeys(sorted(settings.usable(brokers)), 0)
-        self.held: dict[BrokerId, set[PartitionName]] = {}
+        self.brokers_of_rack: dict[str | None, list[BrokerId]] = {}
+        for broker_id in self.loads:
+            if settings.may_get(broker_id):
+                self.brokers_of_rack.setdefault(self.racks.get(broker_id), []).append(broker_id)
         for name, replicas in self.replicas.items():
             for broker_id in replicas:
-                self.held.setdefault(broker_id, set()).add(name)
                 if broker_id in self.loads and name in measurements:
                     self.loads[broker_id] += measurements[name].bytes
         self.moves: list[ReplicaMove] = []
@@ -128,7 +129,8 @@ class _Board:
     def evacuate(self) -> None:
         """Move all replicas away from the brokers that are to be removed."""
         for broker_id in sorted(self.settings.brokers):
-            for name in sorted(self.held.get(broker_id, ()), key=self._size):
+            held = [name for name in self.bytes if broker_id in self.replicas[name]]
+            for name in sorted(held, key=self._size):
                 self._to_emptiest(name, broker_id)
 
     def separate_racks(self) -> None:
@@ -150,68 +152,52 @@ class _Board:
 
     def even_out(self) -> None:
         """Move replicas from fuller to emptier brokers until the loads are even."""
+        movable = MovableReplicas(self.racks, self.replicas, self.bytes)
         while len(self.moves) < MAX_REPLICA_MOVES and not is_even(self.loads):
-            found = self._best()
+            found = self._best(movable)
             if found is None:
                 return
             self._move(*found)
+            movable.set_replicas(found[0], self.replicas[found[0]])
 
-    def _best(self) -> tuple[PartitionName, BrokerId, BrokerId] | None:
+    def _best(self, movable: MovableReplicas) -> tuple[PartitionName, BrokerId, BrokerId] | None:
         """The partition, source and target of the best move from a fuller to an emptier broker;
         None if there is none."""
         by_load = sorted(self.loads, key=lambda broker_id: (-self.loads[broker_id], broker_id))
-        total = sum(self.loads.values())
+        emptiest_first = [
+            broker_id for broker_id in reversed(by_load) if self.settings.may_get(broker_id)
+        ]
+        tolerated = TOLERANCE_PERCENT * sum(self.loads.values()) // (100 * len(self.loads))
         for above in by_load:
-            for below in reversed(by_load):
+            smallest, closed = movable.smallest(above), movable.racks_closed_to_all(above)
+            for below in emptiest_first:
                 gap = self.loads[above] - self.loads[below]
-                if gap * len(self.loads) * 100 <= TOLERANCE_PERCENT * total:
-                    break
-                found = min(self._candidates(above, below, gap), default=None)
-                if found is not None:
-                    return found[2], above, below
+                if gap <= tolerated or 10 * smallest > 9 * gap:
+                    break  # the next brokers are fuller
+                if self.racks.get(below) not in closed:
+                    name = movable.best(above, below, gap)
+                    if name is not None:
+                        return name, above, below
         return None
-
-    def _candidates(
-        self, above: BrokerId, below: BrokerId, gap: int
-    ) -> Iterator[tuple[bool, int, PartitionName]]:
-        """The replicas that may move from `above` to `below`, as sort keys: the best is the lowest.
-        Followers come first, then sizes near to half the `gap`, the difference of the loads."""
-        if not (self.settings.may_leave(above) and self.settings.may_get(below)):
-            return
-        for name in self.held.get(above, ()):
-            size = self.bytes.get(name, 0)
-            # More than nine tenths of the gap would only reverse it.
-            if 0 < 10 * size <= 9 * gap and self._fits(name, above, below):
-                yield self.replicas[name][0] == above, abs(2 * size - gap), name
 
     def _to_emptiest(
         self, name: PartitionName, leaving: BrokerId, *, avoided_racks: Iterable[str | None] = ()
     ) -> None:
         """Move the replica of a partition from the broker `leaving` to the least loaded broker that
         may take it, if there is one."""
-        avoided = set(avoided_racks)
+        if len(self.moves) >= MAX_REPLICA_MOVES:
+            return
+        closed = closed_racks(self.racks, self.replicas[name], leaving).union(avoided_racks)
         fitting = [
             broker_id
-            for broker_id in self.loads
-            if self.settings.may_get(broker_id)
-            and self._fits(name, leaving, broker_id)
-            and not (avoided and self.racks.get(broker_id) in avoided)
+            for rack, broker_ids in self.brokers_of_rack.items()
+            if rack not in closed
+            for broker_id in broker_ids
+            if broker_id not in self.replicas[name]
         ]
-        if fitting and name in self.bytes and len(self.moves) < MAX_REPLICA_MOVES:
-            self._move(
-                name,
-                leaving,
-                min(fitting, key=lambda broker_id: (self.loads[broker_id], broker_id)),
-            )
-
-    def _fits(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> bool:
-        """Whether the broker `to` may take the replica from `leaving`: it has no replica of the
-        partition, and its rack has no other one, unless the replica shares its rack already."""
-        others = [broker_id for broker_id in self.replicas[name] if broker_id != leaving]
-        if to in self.replicas[name]:
-            return False
-        racks = {self.racks.get(other) for other in others} - {None}
-        return self.racks.get(to) not in racks or self.racks.get(leaving) in racks
+        if fitting:
+            to = min(fitting, key=lambda broker_id: (self.loads[broker_id], broker_id))
+            self._move(name, leaving, to)
 
     def _move(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> None:
         """Record a move from the broker `leaving` to the broker `to`."""
@@ -220,12 +206,10 @@ class _Board:
         self.replicas[name] = tuple(
             to if broker_id == leaving else broker_id for broker_id in self.replicas[name]
         )
-        self.held[leaving].discard(name)
-        self.held.setdefault(to, set()).add(name)
         self.loads[to] += size
         if leaving in self.loads:
             self.loads[leaving] -= size
 
     def _size(self, name: PartitionName) -> tuple[int, PartitionName]:
         """Sort key: the largest replica first."""
-        return -self.bytes.get(name, 0), name
+        return -self.bytes[name], name

@@ -7,8 +7,8 @@ from chiplog_core.ids import BrokerId, ReplicaRef
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_status import IsrProposal, SettledPartition
 from chiplog_core.model.partition_map import Generation, PartitionState
+from tests.planner.lookups import look
 from tests.planner.model import Kubernetes
-from tests.planner.objects import partitions_of
 
 ROUNDS = 200
 
@@ -34,15 +34,14 @@ class Copying(Kubernetes):
     def _led(self, broker: Broker) -> Iterator[tuple[Generation, PartitionState]]:
         """What the broker leads, by the maps that it has applied."""
         own = ReplicaRef(broker.spec.broker_id, broker.spec.session)
-        known = self.disks[broker.spec.broker_id].known
-        for _, generation, state in partitions_of(known.values()):
-            if state.leader == own:
-                yield generation, state
+        for one in self.disks[broker.spec.broker_id].known.values():
+            yield from look(one).led.get(own, ())
 
     def _proposals(self, broker: Broker) -> Iterator[IsrProposal]:
         for generation, state in self._led(broker):
-            alive = [self._ref(one) for one in state.replicas if self._is_alive(one)]
-            caught_up = [one for one in alive if one not in state.isr]
+            in_sync = state.isr
+            refs = [ref for ref in map(self.ref_of, state.replicas) if ref not in in_sync]
+            caught_up = [ref for ref in refs if self._is_alive(ref.broker_id)]
             if caught_up:
                 again = {one.broker_id for one in caught_up}
                 others = tuple(one for one in state.isr if one.broker_id not in again)
@@ -57,8 +56,10 @@ class Copying(Kubernetes):
 
     def _settled(self, broker: Broker) -> Iterator[SettledPartition]:
         for generation, state in self._led(broker):
-            in_sync = {ref.broker_id for ref in state.isr if self._ref(ref.broker_id) == ref}
-            if state.leftovers and in_sync == set(state.replicas):
+            if not state.leftovers:
+                continue
+            in_sync = {ref.broker_id for ref in state.isr if self.ref_of(ref.broker_id) == ref}
+            if in_sync == set(state.replicas):
                 yield SettledPartition(
                     topic_id=generation.topic_id,
                     partition=state.partition,
@@ -66,7 +67,7 @@ class Copying(Kubernetes):
                     leader_epoch=state.leader_epoch,
                 )
 
-    def _ref(self, broker_id: BrokerId) -> ReplicaRef:
+    def ref_of(self, broker_id: BrokerId) -> ReplicaRef:
         return ReplicaRef(broker_id, self.brokers[broker_id].spec.session)
 
     def _is_alive(self, broker_id: BrokerId) -> bool:

@@ -4,7 +4,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.resource import Resource
 from chiplog_core.validate import partition_map
-from tests.planner.objects import partitions_of
+from tests.planner.lookups import look
 
 
 def check_map(one: PartitionMap) -> None:
@@ -23,12 +23,14 @@ def is_version(known: Resource, meta: Metadata) -> bool:
 
 
 def knows_less(new: PartitionMap, applied: PartitionMap) -> bool:
-    states = {(one.topic_id, state.partition): state for _, one, state in partitions_of([new])}
+    states = look(new).states
     buried = {tombstone.topic_id for tombstone in new.spec.tombstones}
-    for _, one, state in partitions_of([applied]):
-        found = states.get((one.topic_id, state.partition))
+    for (topic_id, partition), state in look(applied).states.items():
+        found = states.get((topic_id, partition))
+        if found is state:
+            continue
         if found is None:
-            if one.topic_id not in buried:
+            if topic_id not in buried:
                 return True
         elif (
             found.leader_epoch < state.leader_epoch or found.partition_epoch < state.partition_epoch

@@ -53,6 +53,7 @@ from chiplog_core.observed.report_requests import Watch
 from chiplog_core.observed.world import ClaimState, NodeState, PodState, StatefulSetState, World
 from chiplog_core.planner.plan import plan
 from tests.planner.invariants import check_change, check_map, is_version, knows_less
+from tests.planner.lookups import look
 from tests.planner.objects import CLUSTER, NOW, cluster, partitions_of, removable
 
 S = TypeVar("S", bound=Resource)
@@ -211,7 +212,10 @@ class Kubernetes:
         disk = self.disks[broker_id]
         regressed = set(disk.known) - set(self.maps)
         for name, one in self.maps.items():
-            if name in disk.known and knows_less(one, disk.known[name]):
+            known = disk.known.get(name)
+            if known is one:
+                continue
+            if known is not None and knows_less(one, known):
                 regressed.add(name)
             else:
                 disk.known[name] = one
@@ -238,7 +242,8 @@ class Kubernetes:
                     partition=state.partition,
                     partition_epoch=state.partition_epoch,
                 )
-                for _, generation, state in partitions_of(disk.known.values())
+                for one in disk.known.values()
+                for generation, state in look(one).restless
                 if broker_id in removable(state)
             ),
             replica_reports=tuple(self._reports(broker_id, disk, regressed)),
@@ -250,9 +255,18 @@ class Kubernetes:
     def _reports(
         self, broker_id: BrokerId, disk: Disk, regressed: set[str]
     ) -> Iterator[ReplicaReport]:
-        for name, generation, state in partitions_of(disk.known.values()):
-            is_told = name in regressed or state.reports_wanted
-            if broker_id in self._named_by_either(name, generation.topic_id, state) and is_told:
+        told = [
+            (name, generation, state)
+            for name, one in disk.known.items()
+            for generation, state in (
+                look(one).restless
+                if name not in regressed
+                else [found[1:] for found in partitions_of([one])]
+            )
+            if state.reports_wanted or name in regressed
+        ]
+        for name, generation, state in told:
+            if broker_id in self._named_by_either(name, generation.topic_id, state):
                 key = generation.topic_id, state.partition
                 epoch, end = disk.log_ends.get(key, (0, 0))
                 yield ReplicaReport(

@@ -3,6 +3,7 @@
 from hypothesis import given
 
 from chiplog_core.ids import BrokerId
+from chiplog_core.limits import MAX_REPLICA_MOVES
 from chiplog_core.rebalance.documents import reassignment_json
 from chiplog_core.rebalance.even import is_even
 from chiplog_core.rebalance.measured import Broker, Partition, PartitionName
@@ -101,6 +102,17 @@ def test_a_broker_that_is_removed_is_empty_afterwards() -> None:
 
     assert not [replicas for replicas in moved.values() if BrokerId(3) in replicas]
     assert moved[found[0].name] == (1, 2)
+
+
+def test_a_proposal_moves_only_so_many_replicas() -> None:
+    found = tuple(partition(index, (1,)) for index in range(MAX_REPLICA_MOVES + 50))
+    world = World(brokers(3), found, {one.name: rated(1.0, 1000) for one in found})
+
+    for settings in (FULL, read_settings(mode="remove-brokers", brokers=[1])):
+        now = {one.name: one.replicas for one in found}
+        moves = replica_moves(world.brokers, found, now, world.measurements, settings)
+        assert len(moves) <= MAX_REPLICA_MOVES
+    assert len(moves) == MAX_REPLICA_MOVES
 
 
 def test_two_replicas_in_one_rack_are_parted_where_there_is_another() -> None:

@@ -1,0 +1,117 @@
+"""The replicas that may move from each broker, arranged so that the best one for a target is found
+without looking at all of them: a cluster may have hundreds of brokers with hundreds of replicas
+each, and a thousand moves are chosen one after the other."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.rebalance.measured import PartitionName
+
+Racks = Mapping[BrokerId, str | None]
+
+Entry = tuple[int, PartitionName]
+"""A partition's size in bytes, and its name."""
+
+Group = tuple[bool, frozenset[str | None]]
+"""What replicas on one broker have in common: whether they are their partitions' preferred leaders,
+and the racks that they may not move to."""
+
+
+def closed_racks(
+    racks: Racks, replicas: Sequence[BrokerId], leaving: BrokerId
+) -> frozenset[str | None]:
+    """The racks that the replica of the broker `leaving` may not move to: those of the other
+    replicas. If it shares its rack with one of them already, it may move to any rack."""
+    others = frozenset(racks.get(broker_id) for broker_id in replicas if broker_id != leaving)
+    others -= {None}
+    return frozenset() if racks.get(leaving) in others else others
+
+
+class MovableReplicas:
+    """The replicas of each broker, in groups of the same target racks, sorted by size and name."""
+
+    def __init__(
+        self,
+        racks: Racks,
+        replicas: Mapping[PartitionName, Sequence[BrokerId]],
+        sizes: Mapping[PartitionName, int],
+    ) -> None:
+        """`sizes` has the partitions that may move; empty ones are left out, since no move of them
+        changes a load."""
+        self._racks = racks
+        self._replicas = {name: replicas[name] for name, size in sizes.items() if size > 0}
+        self._sizes = sizes
+        self._groups: dict[BrokerId, dict[Group, list[Entry]]] = {}
+        for name in self._replicas:
+            for broker_id, group in self._places(name):
+                groups = self._groups.setdefault(broker_id, {})
+                groups.setdefault(group, []).append((sizes[name], name))
+        for groups in self._groups.values():
+            for entries in groups.values():
+                entries.sort()
+
+    def set_replicas(self, name: PartitionName, replicas: Sequence[BrokerId]) -> None:
+        """Record the new replicas of a partition that may move and is not empty."""
+        entry = self._sizes[name], name
+        for broker_id, group in self._places(name):
+            entries = self._groups[broker_id][group]
+            del entries[bisect_left(entries, entry)]
+            if not entries:
+                del self._groups[broker_id][group]
+        self._replicas[name] = replicas
+        for broker_id, group in self._places(name):
+            insort(self._groups.setdefault(broker_id, {}).setdefault(group, []), entry)
+
+    def smallest(self, broker_id: BrokerId) -> float:
+        """The size of the smallest replica on the broker; infinite if it has none."""
+        return min((one[0][0] for one in self._groups.get(broker_id, {}).values()), default=inf)
+
+    def racks_closed_to_all(self, broker_id: BrokerId) -> frozenset[str | None]:
+        """The racks that no replica on the broker may move to."""
+        closed = [racks for _, racks in self._groups.get(broker_id, {})]
+        return frozenset.intersection(*closed) if closed else frozenset()
+
+    def best(self, above: BrokerId, below: BrokerId, gap: int) -> PartitionName | None:
+        """The replica whose move from `above` to `below` brings their loads, which differ by `gap`,
+        nearest together; None if there is none. Followers come first, then the names decide."""
+        rack = self._racks.get(below)
+        found = [
+            (is_preferred, *entry)
+            for (is_preferred, closed), entries in self._groups.get(above, {}).items()
+            if rack not in closed
+            for entry in self._nearest(entries, below, gap)
+        ]
+        return min(found)[2] if found else None
+
+    def _nearest(
+        self, entries: Sequence[Entry], below: BrokerId, gap: int
+    ) -> Iterator[tuple[int, PartitionName]]:
+        """Of the replicas from half of the gap on, and of those below it, the one whose size is
+        nearest to half of the gap; each with twice the distance from there."""
+        middle = bisect_left(entries, (-(-gap // 2),))  # rounded up
+        for index in range(middle, len(entries)):
+            size, name = entries[index]
+            # More than nine tenths of the gap would only reverse it.
+            if 10 * size > 9 * gap:
+                break
+            if below not in self._replicas[name]:
+                yield 2 * size - gap, name
+                break
+        while middle > 0:
+            # Of equally large ones the first name counts, so they are tried in that order.
+            size = entries[middle - 1][0]
+            start = bisect_left(entries, (size,))
+            for _, name in entries[start:middle]:
+                if below not in self._replicas[name]:
+                    yield gap - 2 * size, name
+                    return
+            middle = start
+
+    def _places(self, name: PartitionName) -> Iterator[tuple[BrokerId, Group]]:
+        """Each broker with a replica of the partition, and the replica's group there."""
+        replicas = self._replicas[name]
+        for broker_id in replicas:
+            closed = closed_racks(self._racks, replicas, broker_id)
+            yield broker_id, (broker_id == replicas[0], closed)
