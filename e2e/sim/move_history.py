@@ -51,6 +51,17 @@ class LeaderToGo(NamedTuple):
     """Members of the ISR that stay and could lead."""
 
 
+class Adopted(NamedTuple):
+    """The replicas that the operator took over from reports after it had lost newer maps."""
+
+    at_s: float
+    partition: str
+    target: tuple[int, ...]
+    """The replicas that the partition will have."""
+    known_target: tuple[int, ...]
+    """The same by the newest map that a running replica had applied."""
+
+
 class StillThere(NamedTuple):
     """A broker has data of a partition of which no map lists it as a replica."""
 
@@ -67,6 +78,7 @@ class MoveHistory:
     given_to_leaving: list[GivenToLeaving] = field(default_factory=list)
     released: list[Released] = field(default_factory=list)
     leaders_to_go: list[LeaderToGo] = field(default_factory=list)
+    adopted: list[Adopted] = field(default_factory=list)
     forgotten: list[StillThere] = field(default_factory=list)
     """Data that was there when the operator removed its entry from the map's leftovers."""
     leaked: list[StillThere] = field(default_factory=list)

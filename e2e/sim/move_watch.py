@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from chiplog_broker.metadata.view import PartitionView
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_kube import kinds
@@ -18,6 +19,7 @@ from e2e.sim.history import Decision, Leadership, broker_of
 from e2e.sim.kubelet import CLUSTER, NAMESPACE, Node
 from e2e.sim.logs import label_of
 from e2e.sim.move_history import (
+    Adopted,
     Deleted,
     GivenToLeaving,
     LeaderToGo,
@@ -112,11 +114,13 @@ class MoveWatch:
         self._note_leaving(label, entry.replicas)
 
     def _decided(self, decision: Decision) -> None:
-        """Note what a change of a partition's entry shows, unless it adopts replicas' reports."""
-        before, after = decision.before, decision.after
+        """Note what a change of a partition's entry shows. A change that adopts what replicas have
+        reported follows other rules than all others."""
+        before, after, label = decision.before, decision.after, decision.partition
         if before.is_asking:
+            if not after.is_asking:
+                self._note_adoption(label, before, after)
             return
-        label = decision.partition
         self._note_leaving(label, (one for one in after.replicas if one not in before.replicas))
         if after.removable - before.removable:
             self._note_release(label, after)
@@ -125,6 +129,19 @@ class MoveWatch:
                 gone = StillThere(decision.at_s, broker_id, label)
                 self._history.forgotten.append(gone)
         self._note_leader(decision)
+
+    def _note_adoption(self, label: str, before: Leadership, after: Leadership) -> None:
+        """Note the adopted replicas, if a running replica knew a newer map than the one before."""
+        found = [
+            view
+            for broker_id, node in self._nodes.items()
+            if (view := view_of(node, label)) is not None and broker_id in view.replicas
+        ]
+        newest = max(found, key=epochs_of, default=None)
+        if newest is None or epochs_of(newest) <= (before.leader_epoch, before.partition_epoch):
+            return
+        known_target = tuple(one for one in newest.replicas if one not in newest.removing)
+        self._history.adopted.append(Adopted(self._now_s(), label, after.target, known_target))
 
     def _note_leaving(self, label: str, added: "Iterator[int] | tuple[int, ...]") -> None:
         now_s = self._now_s()
@@ -138,11 +155,10 @@ class MoveWatch:
         """Note which map each in-sync replica had applied when the proof was recorded."""
         for member in after.isr:
             broker_id = broker_of(member)
-            known = known_epoch(self._nodes.get(broker_id), label)
+            known = view_of(self._nodes.get(broker_id), label)
             if known is not None and self._is_in_session(member):
-                self._history.released.append(
-                    Released(self._now_s(), label, broker_id, known, after.leader_epoch)
-                )
+                epochs = known.leader_epoch, after.leader_epoch
+                self._history.released.append(Released(self._now_s(), label, broker_id, *epochs))
 
     def _note_leader(self, decision: Decision) -> None:
         """Note a new leader that is to be removed, if a member that stays could lead."""
@@ -217,11 +233,16 @@ def labels_on(disks: Disks) -> set[str]:
     return labels - {""}
 
 
-def known_epoch(node: Node | None, label: str) -> int | None:
-    """The leader epoch of a partition in the map that the node's running broker has applied; None
-    if there is no such broker."""
+def view_of(node: Node | None, label: str) -> PartitionView | None:
+    """A partition in the map that the node's running broker has applied; None if it has none."""
     for topic in getattr(node and node.broker, "_cluster", None) or ():
         for view in topic.partitions:
             if str(TopicPartition(topic.name, view.index, topic.topic_id)) == label:
-                return int(view.leader_epoch)
+                found: PartitionView = view
+                return found
     return None
+
+
+def epochs_of(view: PartitionView) -> tuple[int, int]:
+    """Leader epoch and partition epoch, which say which of two views is newer."""
+    return view.leader_epoch, view.partition_epoch

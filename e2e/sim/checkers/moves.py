@@ -93,6 +93,14 @@ def leader_to_go(history: History) -> Iterator[Anomaly]:
         yield Anomaly("leader-to-go", one.partition, what)
 
 
+def old_move_back(history: History) -> Iterator[Anomaly]:
+    """After a restore of etcd the operator went on with an older reassignment than brokers knew."""
+    for one in history.moves.adopted:
+        if set(one.target) != set(one.known_target):
+            what = f"{one.target} although a broker knew {one.known_target}, t={one.at_s:.3f}"
+            yield Anomaly("old-move-back", one.partition, what)
+
+
 def leaked(history: History) -> Iterator[Anomaly]:
     """At the end of a run in which the cluster recovered, a broker has data of a partition that has
     no replica there."""
@@ -115,5 +123,6 @@ CHECKERS: Final = (
     deleted_early,
     given_to_leaving,
     leader_to_go,
+    old_move_back,
     leaked,
 )

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from chiplog_broker.partitions.followers import Followers
 from chiplog_core.ids import BrokerId, ReplicaRef
+from chiplog_core.model.broker_status import SettledPartition
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.world import World
 from chiplog_core.planner import brokers as brokers_module
-from chiplog_core.planner import elections, reassignment, wanted_replicas
+from chiplog_core.planner import elections, reassignment, regression, wanted_replicas
 from chiplog_core.planner import plan as plan_module
 from chiplog_core.planner.growth import PlacementTargets, find_placement_targets
 from e2e.sim.clients import SPARING
@@ -22,6 +23,7 @@ from e2e.sim.mutants.decisions import UNCHECKED
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 
 _sound_switched = reassignment._switched  # noqa: SLF001
+_sound_released = reassignment._released  # noqa: SLF001
 _sound_leader = elections._leader  # noqa: SLF001
 _sound_why_no_new_replica = reassignment._why_no_new_replica  # noqa: SLF001
 _sound_new_replica = wanted_replicas._new_replica  # noqa: SLF001
@@ -112,6 +114,27 @@ def _new_replica(
     )
 
 
+def _released_by_anybody(
+    state: PartitionState,
+    settled: Mapping[BrokerId, SettledPartition],
+    topic_id: Any,
+    brokers: BrokerStates,
+) -> PartitionState:
+    """Take a report of any earlier leader for the proof."""
+    if state.leader is None or not settled:
+        return state
+    leader = state.leader
+    report = max(settled.values(), key=lambda one: one.leader_epoch)
+    report = replace(report, session=leader.session, leader_epoch=state.leader_epoch)
+    return _sound_released(state, {leader.broker_id: report}, topic_id, brokers)
+
+
+def _replicas_of_the_map(report: Any, state: PartitionState) -> PartitionState:
+    """Adopt epochs and ISR of the newer report, and the reassignment of the restored map."""
+    del report
+    return state
+
+
 def _is_ordered(leftover: Any, confirmation: Any, brokers: BrokerStates) -> bool:
     """Forget a removed replica as soon as its broker may delete it."""
     del confirmation, brokers
@@ -187,10 +210,22 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "the report of a deposed leader proves that data may go",
+        moving(2.0, "settled and lost", replicas=2, brokers=4),
+        frozenset({"released-early"}) | LOSS,
+        plant(reassignment, "_released", _released_by_anybody),
+    ),
+    Mutant(
         "a quiet partition counts as settled",
         moving(2.0, "move hit at a step", "partitions reassigned", "broker paused"),
         frozenset({"released-early"}) | LOSS,
         plant(Followers, "have_all_fetched", lambda _followers: True),
+    ),
+    Mutant(
+        "an old reassignment is resumed after a restore",
+        moving(2.0, "etcd restored during a move", replicas=2, brokers=4),
+        frozenset({"old-move-back", "leaked"}) | LOSS | FORK,
+        (Plant(regression, "_with_replicas_of", _replicas_of_the_map), UNCHECKED),
     ),
     Mutant(
         "a removed replica is forgotten before its data is gone",

@@ -9,6 +9,7 @@ from e2e.sim.checkers.moves import CHECKERS, LATE_S
 from e2e.sim.decisions import NO_ORDER
 from e2e.sim.history import Decision, History, Leadership, Span
 from e2e.sim.move_history import (
+    Adopted,
     Deleted,
     GivenToLeaving,
     LeaderToGo,
@@ -110,6 +111,14 @@ def test_a_leader_that_is_to_go() -> None:
     history = History()
     history.moves.leaders_to_go.append(LeaderToGo(1.0, P, "2@1", ("1@1",)))
     assert names(history) == {"leader-to-go"}
+
+
+def test_an_old_move_that_is_resumed() -> None:
+    history = History()
+    history.moves.adopted.append(Adopted(1.0, P, (1, 3), (3, 1)))
+    assert names(history) == set()
+    history.moves.adopted.append(Adopted(2.0, P, (1, 2), (3, 1)))
+    assert names(history) == {"old-move-back"}
 
 
 def test_data_that_is_left_when_all_is_well() -> None:
