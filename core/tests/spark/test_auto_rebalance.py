@@ -1,4 +1,4 @@
-"""When a cluster is rebalanced automatically: once, for a reason that is there, and not in a loop."""
+"""When a cluster is rebalanced automatically: once, for a reason that is there, never in a loop."""
 
 from collections.abc import Mapping
 from dataclasses import replace
