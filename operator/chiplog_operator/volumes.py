@@ -8,7 +8,7 @@ resource version.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chiplog_core.ids import BrokerId
@@ -165,12 +165,28 @@ class Volumes:
         if uid_of(owner) not in views.owner_uids(own):
             raise Conflict(f"Pod {action.pod_name} is not of StatefulSet {key_of(owner).name}")
         pods = {name: views.pod(one) for name, one in manifests.items()}
-        if stopping := [pod.name for pod in pods.values() if pod.deleting]:
+        stopping = [pod.name for pod in pods.values() if pod.deleting]
+        if stopping := [name for name in stopping if name not in action.retired_pods]:
             raise Conflict(f"Pod {', '.join(stopping)} is being deleted")
         for name, uid in action.serving.items():
             pod = pods.get(name)
             if pod is None or pod.uid != uid or not pod.ready:
                 raise Conflict(f"Pod {name} is not ready any more")
+        await self._confirm_claims(
+            cluster, [one for name, one in manifests.items() if name in action.serving]
+        )
+
+    async def _confirm_claims(self, cluster: ClusterKey, pods: Sequence[Manifest]) -> None:
+        """List the volume claims. Raises `Conflict` if that of one of these pods is being deleted:
+        its data would go with the pod."""
+        listed = await self.cached_api.api.list_(
+            kinds.VOLUME_CLAIMS, cluster.namespace, labels=f"{labels.CLUSTER}={cluster.name}"
+        )
+        going = {key_of(one).name for one in listed.items if "deletionTimestamp" in metadata(one)}
+        for pod in pods:
+            broker_id = views.broker_id_of(pod)
+            if broker_id is not None and names.volume_claim(cluster.name, broker_id) in going:
+                raise Conflict(f"the volume claim of Pod {key_of(pod).name} is being deleted")
 
     async def _stateful_set(self, cluster: ClusterKey, action: RebuildVolume) -> Manifest:
         """Read the StatefulSet, which creates pod and claim again. Raises `Conflict` if it is not

@@ -195,7 +195,10 @@ class RebuildVolume:
     claim_uid: str
     """uid of the claim; empty if the pod has none."""
     serving: Mapping[str, str]
-    """Name -> uid of other pods of the cluster that must be ready, since they have the data."""
+    """Name -> uid of other pods of the cluster that must be ready, with claims that are not being
+    deleted, since they have the data."""
+    retired_pods: frozenset[str] = frozenset()
+    """Names of pods of retired brokers, which may be stopping: they have no data."""
     basis: Basis
 
 

@@ -32,6 +32,7 @@ from chiplog_core.planner.maintenance import under_maintenance
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
 from chiplog_core.planner.throttles import throttle_config, throttled_broker
+from chiplog_core.planner.volume_losses import losing_volumes
 from chiplog_core.planner.volume_rebuilds import next_to_rebuild
 from chiplog_core.planner.wanted_replicas import leaving_brokers
 from chiplog_core.problems import Problem
@@ -138,7 +139,9 @@ def _wanted(world: World, settings: Settings, brokers: BrokerStates) -> _Wanted:
         return _Wanted(ids, _present_intents(world, ids))
     problems = _scale_in_problems(world, cluster, surplus) if surplus else ()
     leaving = () if problems else surplus
-    drained = cordoned_brokers(world) | under_maintenance(cluster) | next_to_rebuild(world, brokers)
+    held = under_maintenance(cluster)
+    drained = cordoned_brokers(world) | held | losing_volumes(world)
+    drained |= next_to_rebuild(world, brokers, held)
     intents = dict.fromkeys(ids, BrokerIntent.SERVE)
     intents |= dict.fromkeys(drained.intersection(ids), BrokerIntent.DRAIN)
     intents |= dict.fromkeys(leaving, BrokerIntent.REMOVE)

@@ -8,7 +8,7 @@ from chiplog_core.config.given import warn_about_values
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_MESSAGE_LENGTH
 from chiplog_core.model.actions import Report
-from chiplog_core.model.annotations import CLUSTERS_KEYS, unknown_keys
+from chiplog_core.model.annotations import CLUSTERS_KEYS, DELETE_POD_AND_PVC, unknown_keys
 from chiplog_core.model.broker_cluster import BrokerClusterStatus
 from chiplog_core.model.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.model.verdicts import (
@@ -36,8 +36,10 @@ from chiplog_core.planner.other_reports import published, with_verdicts
 from chiplog_core.planner.restart_requests import restart_request_problems
 from chiplog_core.planner.roll_report import requested_restarts_text, roll_status, why_not_applied
 from chiplog_core.planner.rollout import Rollout, is_serving
+from chiplog_core.planner.volume_losses import losing_volumes
 from chiplog_core.planner.volume_rebuilds import (
     LAST_REPLICA,
+    REBUILD_REMEDY,
     RebuildRefusal,
     rebuild_request_problems,
 )
@@ -140,6 +142,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
             *_without_effect(facts.settings),
             *_without_jobs(facts.settings),
             *_not_rebalanced(facts.world),
+            *_losing_volumes(facts.world),
         ]
     )
     verdicts += _disk_pressure(facts.world)
@@ -221,6 +224,19 @@ def _disk_pressure(world: World) -> Iterator[Verdict]:
             "topics, or enlarge spec.storage"
         )
         yield holds(ConditionType.DISK_PRESSURE, "VolumeNearlyFull", message)
+
+
+def _losing_volumes(world: World) -> Iterator[Verdict]:
+    """A warning about brokers whose claims are being deleted although nobody asked the operator."""
+    losing = sorted(losing_volumes(world) & world.pods.keys())
+    losing = [one for one in losing if not world.pods[one].deleting]
+    losing = [one for one in losing if not DELETE_POD_AND_PVC.is_set(world.pods[one].annotations)]
+    if losing:
+        message = (
+            f"the volume claim of {brokers_named(losing)} is being deleted: the data goes when the "
+            f"pod does. Do not delete the pod; {REBUILD_REMEDY}"
+        )
+        yield holds(ConditionType.WARNING, "VolumeBeingDeleted", message)
 
 
 def _rebuild_refused(refusals: Sequence[RebuildRefusal]) -> Iterator[Verdict]:

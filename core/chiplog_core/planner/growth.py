@@ -11,6 +11,7 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.assignments import NOWHERE, Placements
 from chiplog_core.planner.cordoned import cordoned_brokers
 from chiplog_core.planner.placement import Load, Placement, place
+from chiplog_core.planner.volume_losses import losing_volumes
 from chiplog_core.topic_name import is_internal
 
 
@@ -90,7 +91,7 @@ def find_placement_targets(
     }
     spare = {
         broker_id: broker.ref
-        for broker_id in sorted(cordoned_brokers(world) - serving.keys())
+        for broker_id in sorted(cordoned_brokers(world) - losing_volumes(world) - serving.keys())
         if (broker := brokers.by_id.get(broker_id)) is not None
         and broker.ref is not None
         and broker.may_lead

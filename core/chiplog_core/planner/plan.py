@@ -41,7 +41,7 @@ from chiplog_core.planner.rollout import Rollout, RollScene, plan_rollout
 from chiplog_core.planner.stranded import find_stranded
 from chiplog_core.planner.topic_maps import MapPlanner
 from chiplog_core.planner.topic_reports import topic_reports
-from chiplog_core.planner.volume_rebuilds import find_rebuilds
+from chiplog_core.planner.volume_rebuilds import find_rebuilds, while_maps_change
 
 
 def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Plan:
@@ -77,6 +77,8 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         now=now,
     )
     maps = MapPlanner(situation).plan()
+    if maps.actions or brokers_plan.actions:
+        rebuilds = while_maps_change(rebuilds, world)
     facts = ClusterFacts(
         world=world,
         settings=settings,

@@ -9,6 +9,7 @@ from chiplog_core.model.broker_cluster import Roll, RollState
 from chiplog_core.model.verdicts import brokers_named
 from chiplog_core.planner.roll_gate import UNKNOWN_CAUSE
 from chiplog_core.planner.rollout import Rollout
+from chiplog_core.planner.volume_rebuilds import REBUILD_REMEDY
 
 RESTARTING = "Restarting"
 HELD = "UnderMaintenance"
@@ -85,7 +86,12 @@ def _what_it_waits_for(rollout: Rollout, brokers: Sequence[BrokerId]) -> Iterato
     if rollout.starting:
         yield (
             f"waiting for {brokers_named(rollout.starting)} to start, which may take long if logs "
-            "are recovered"
+            "are recovered; if one cannot start at all, delete its pod"
+        )
+    if losing := [one for one in brokers if one in rollout.losing]:
+        yield (
+            f"the volume claim of {brokers_named(losing)} is being deleted, and the data would go "
+            f"with the pod: {REBUILD_REMEDY}"
         )
     if needed := [one for one in brokers if one in rollout.needed]:
         yield (

@@ -22,6 +22,7 @@ from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.restart_limits import RestartLimits, find_limits
 from chiplog_core.planner.restart_requests import is_requested_for_all, restart_requests
 from chiplog_core.planner.roll_gate import UNKNOWN_CAUSE, RollGate, Wait
+from chiplog_core.planner.volume_losses import losing_volumes
 
 CONFIG_CHANGE = "ConfigChangeRequiresRestart"
 
@@ -46,6 +47,8 @@ class Rollout:
     """Those of them that are starting, or recovering their logs."""
     needed: tuple[BrokerId, ...] = ()
     """Brokers without which some partition would have fewer than min.insync.replicas in sync."""
+    losing: tuple[BrokerId, ...] = ()
+    """Brokers that would lose their volumes with their pods (`volume_losses`)."""
     unreadable_maps: tuple[str, ...] = ()
     """PartitionMaps that cannot be parsed: which brokers they need is not known."""
 
@@ -61,7 +64,7 @@ class Rollout:
     @property
     def is_waiting(self) -> bool:
         """Whether the next restart waits for brokers, or for what is to be corrected."""
-        return bool(self.waits_for or self.needed or self.unreadable_maps)
+        return bool(self.waits_for or self.needed or self.losing or self.unreadable_maps)
 
     def wait_of(self, broker_id: BrokerId) -> Wait | None:
         """What a broker that must be restarted waits for at the gate; None for nothing."""
@@ -85,8 +88,15 @@ class RollScene:
     @property
     def going(self) -> frozenset[BrokerId]:
         """Brokers whose pods are being deleted, but for those under maintenance."""
-        pods = self.world.pods.items()
-        return frozenset(one for one, pod in pods if pod.deleting and one not in self.held)
+        pods, brokers = self.world.pods.items(), self.world.brokers
+        return frozenset(
+            one
+            for one, pod in pods
+            if pod.deleting
+            and one not in self.held
+            # One that is retired has no data, and nothing to come back for.
+            and not (one in brokers and brokers[one].spec.retired)
+        )
 
     @property
     def down(self) -> frozenset[BrokerId]:
@@ -106,7 +116,7 @@ class RollScene:
         is not ready; others that are not ready either, but whose processes live, are not down
         then: otherwise two such brokers would keep each other from being repaired."""
         pods = self.world.pods
-        deleting = {one for one, pod in pods.items() if pod.deleting}
+        deleting = self.going | {one for one in self.held if one in pods and pods[one].deleting}
         return frozenset(deleting | {broker_id}) | (
             self.down if pods[broker_id].ready else frozenset()
         )
@@ -148,6 +158,7 @@ def plan_rollout(scene: RollScene) -> Rollout:
         waits_for=tuple(sorted(waits_for)),
         starting=tuple(one for one in sorted(waits_for) if scene.is_starting(one)),
         needed=tuple(one for one in pending if not limits.allow(scene.down_with(one))),
+        losing=tuple(one for one in pending if one in losing_volumes(world)),
     )
 
 
@@ -165,7 +176,12 @@ def _choose(scene: RollScene, pending: Sequence[BrokerId], limits: RestartLimits
     stopping = set(scene.going)
     """Brokers that are down because of a restart, those that are chosen here included."""
     chosen: list[BrokerId] = []
-    candidates = [one for one in pending if not pods[one].deleting and not scene.is_starting(one)]
+    losing = losing_volumes(scene.world)
+    candidates = [
+        one
+        for one in pending
+        if not (pods[one].deleting or one in losing or scene.is_starting(one))
+    ]
     candidates.sort(key=lambda one: (pods[one].ready, one not in unhealthy, one))
     for one in candidates:
         others = stopping if not pods[one].ready else stopping | unhealthy

@@ -3,7 +3,8 @@
 A replica counts only if it is a member of the ISR in the present session of its broker, and that
 session is alive, on the broker's disk, and in no doubt, and the broker's pod is ready. A member
 that is dead, was restarted, is damaged or is stopping may look in sync in the map, but may be gone
-as well. Nothing is certain about a partition whose maps or disks have yet to be compared (R6).
+as well; one whose volume claim is being deleted will be. Nothing is certain about a partition whose
+maps or disks have yet to be compared (R6).
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.observed.world import World
 from chiplog_core.planner.elections import can_lead, is_held
 from chiplog_core.planner.rollout import is_serving
+from chiplog_core.planner.volume_losses import losing_volumes
 
 
 @dataclass(slots=True)
@@ -34,13 +36,14 @@ class Needs:
 
 def find_needs(broker_id: BrokerId, world: World, brokers: BrokerStates) -> Needs:
     """The partitions for which the broker's volume is needed now."""
-    needs = Needs()
+    needs, losing = Needs(), losing_volumes(world)
     for spec, topic_id, state in _states_on(broker_id, world):
         name = f"{spec.topic_name}-{state.partition}"
         others = [
             ref
             for ref in state.isr
             if ref.broker_id != broker_id
+            and ref.broker_id not in losing
             and is_serving(world, brokers, ref.broker_id)
             and _is_certain(ref, state, topic_id, brokers)
         ]

@@ -26,8 +26,10 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.basis import basis_of
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.data_holders import named_by_newer_reports
+from chiplog_core.planner.maintenance import under_maintenance
 from chiplog_core.planner.rollout import is_healthy
 from chiplog_core.planner.survivors import Needs, find_needs
+from chiplog_core.planner.volume_losses import losing_volumes
 from chiplog_core.problems import Problem
 
 LAST_REPLICA = "LastInSyncReplica"
@@ -35,6 +37,14 @@ WAITING_FOR_REPLICAS = "WaitingForReplicas"
 WAITING_FOR_BROKERS = "WaitingForBrokers"
 WAITING_FOR_METADATA = "WaitingForMetadata"
 WAITING_FOR_LEADERS = "WaitingForLeaders"
+WAITING_FOR_POD = "WaitingForPod"
+WAITING_FOR_SPEC = "WaitingForSpec"
+UNDER_MAINTENANCE = "UnderMaintenance"
+
+REBUILD_REMEDY = (
+    f"annotate the pod with {labels.DELETE_POD_AND_PVC}=true, and it is deleted when other brokers "
+    "have everything"
+)
 
 MAX_SHOWN = 5
 """How many partitions a message names."""
@@ -66,20 +76,25 @@ def find_rebuilds(
 ) -> VolumeRebuilds:
     """The rebuild to begin now, if one is requested and safe, and why others must wait."""
     requested = [broker_id for broker_id in broker_ids if _is_requested(world, broker_id)]
+    too_late = tuple(_too_late(world, broker_ids))
     # `settings.cluster` is None for a paused cluster and for one whose spec cannot be parsed.
     if not requested or settings.cluster is None:
-        return VolumeRebuilds()
+        return VolumeRebuilds(refusals=() if settings.cluster is None else too_late)
     waits = _why_all_wait(world, brokers, broker_ids, requested, counts)
     if waits is not None:
         reason, message = waits
-        return VolumeRebuilds(
-            refusals=tuple(_refusal(world, one, reason, message) for one in requested)
-        )
-    judged = _judged(world, brokers, requested)
-    refusals = [_refusal(world, one.broker_id, *one.why) for one in judged if one.why is not None]
+        waiting = tuple(_refusal(world, one, reason, message) for one in requested)
+        return VolumeRebuilds(refusals=(*waiting, *too_late))
+    judged = _judged(world, brokers, requested, under_maintenance(settings.cluster))
+    refusals = [*too_late]
+    refusals += [_refusal(world, one.broker_id, *one.why) for one in judged if one.why is not None]
     chosen = _chosen(judged)
     if chosen is None:
         return VolumeRebuilds(refusals=tuple(refusals))
+    if settings.valid_cluster is None:
+        # Then no broker gets another intent, and so none gives up its leaderships.
+        message = "spec is refused, as the condition Ready says: correct it"
+        refusals.append(_refusal(world, chosen.broker_id, WAITING_FOR_SPEC, message))
     if stuck := chosen.needs.stuck:
         message = f"all brokers that could lead {_shown(stuck)} are leaving or drained, too"
         refusals.append(_refusal(world, chosen.broker_id, WAITING_FOR_LEADERS, message))
@@ -89,9 +104,26 @@ def find_rebuilds(
     return VolumeRebuilds(_rebuild(world, chosen.broker_id) if is_ready else None, tuple(refusals))
 
 
-def next_to_rebuild(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
+def while_maps_change(rebuilds: VolumeRebuilds, world: World) -> VolumeRebuilds:
+    """The same without the rebuild, which waits: it was decided from maps and brokers that this
+    plan itself changes."""
+    if rebuilds.rebuild is None:
+        return rebuilds
+    waiting = _refusal(
+        world,
+        rebuilds.rebuild.broker_id,
+        WAITING_FOR_METADATA,
+        "PartitionMaps or Brokers are changing",
+    )
+    return VolumeRebuilds(refusals=(*rebuilds.refusals, waiting))
+
+
+def next_to_rebuild(
+    world: World, brokers: BrokerStates, held: frozenset[BrokerId]
+) -> frozenset[BrokerId]:
     """The broker that is rebuilt next, and should give up its leaderships; empty if there is none.
-    It stays the same while brokers compare their disks with the maps."""
+    It stays the same while brokers compare their disks with the maps. `held` are the brokers under
+    maintenance."""
     requested = [broker_id for broker_id in world.pods if _is_requested(world, broker_id)]
     if not requested:
         return frozenset()
@@ -102,7 +134,7 @@ def next_to_rebuild(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
             if (broker := world.brokers.get(broker_id)) is not None
             and broker.spec.intent is BrokerIntent.DRAIN
         )
-    chosen = _chosen(_judged(world, brokers, requested))
+    chosen = _chosen(_judged(world, brokers, requested, held))
     return frozenset() if chosen is None else frozenset({chosen.broker_id})
 
 
@@ -117,15 +149,22 @@ class _Judged:
 
 
 def _judged(
-    world: World, brokers: BrokerStates, requested: Sequence[BrokerId]
+    world: World,
+    brokers: BrokerStates,
+    requested: Sequence[BrokerId],
+    held: frozenset[BrokerId],
 ) -> tuple[_Judged, ...]:
-    """The requests in the order in which they are carried out: first those of pods that are not
-    ready, whose replicas are missing anyway."""
-    named = named_by_newer_reports(world)
+    """The requests in the order in which they are carried out: first one that has begun, then those
+    of pods that are not ready, whose replicas are missing anyway."""
+    named, begun = named_by_newer_reports(world), losing_volumes(world)
     judged = []
-    for broker_id in sorted(requested, key=lambda one: (world.pods[one].ready, one)):
+    for broker_id in sorted(
+        requested, key=lambda one: (one not in begun, world.pods[one].ready, one)
+    ):
         needs = find_needs(broker_id, world, brokers)
         why = _why_needed(needs, is_named=broker_id in named)
+        if broker_id in held:
+            why = UNDER_MAINTENANCE, "spec.maintenance lists the broker"
         judged.append(_Judged(broker_id, needs, why))
     return tuple(judged)
 
@@ -158,13 +197,38 @@ def rebuild_request_problems(world: World) -> Iterator[Problem]:
 
 
 def _is_requested(world: World, broker_id: BrokerId) -> bool:
+    """Whether a new volume is requested for the broker, and its pod is not being stopped."""
+    pod, broker = world.pods.get(broker_id), world.brokers.get(broker_id)
+    if pod is None or pod.deleting or broker is None or broker.spec.retired:
+        return False
+    return _is_annotated(world, broker_id)
+
+
+def _is_annotated(world: World, broker_id: BrokerId) -> bool:
     """Whether an annotation of the broker's pod requests a new volume. One that comes from the
     StatefulSet's template does not: every new pod would have it, too."""
-    pod, owner = world.pods.get(broker_id), world.stateful_sets.get(broker_id)
-    is_known = broker_id in world.brokers and pod is not None and not pod.deleting
-    if pod is None or not is_known or not DELETE_POD_AND_PVC.is_set(pod.annotations):
-        return False
-    return owner is None or labels.DELETE_POD_AND_PVC not in owner.template_annotations
+    owner = world.stateful_sets.get(broker_id)
+    is_from_template = owner is not None and labels.DELETE_POD_AND_PVC in owner.template_annotations
+    return not is_from_template and DELETE_POD_AND_PVC.is_set(world.pods[broker_id].annotations)
+
+
+def retired_brokers(world: World) -> frozenset[BrokerId]:
+    """The brokers that are retired: they have no data, and their pods will not come back."""
+    return frozenset(one for one, broker in world.brokers.items() if broker.spec.retired)
+
+
+def _too_late(world: World, broker_ids: Sequence[BrokerId]) -> Iterator[RebuildRefusal]:
+    """The refusals of requests on pods that are being stopped: the next pod starts with the same
+    volume."""
+    for broker_id in broker_ids:
+        pod, claim = world.pods.get(broker_id), world.claims.get(broker_id)
+        is_kept = claim is not None and not claim.deleting
+        if pod is not None and pod.deleting and is_kept and _is_annotated(world, broker_id):
+            message = (
+                f"broker {broker_id} keeps its volume: pod {pod.name} is being stopped already. If "
+                "its node is gone for good, delete the Node; then annotate the next pod"
+            )
+            yield RebuildRefusal(broker_id, WAITING_FOR_POD, message)
 
 
 def _why_all_wait(
@@ -185,7 +249,11 @@ def _why_all_wait(
         for broker_id in broker_ids
         if broker_id not in requested and not is_healthy(world, brokers, broker_id, counts)
     ]
-    stopping = [broker_id for broker_id, pod in sorted(world.pods.items()) if pod.deleting]
+    stopping = [
+        broker_id
+        for broker_id, pod in sorted(world.pods.items())
+        if pod.deleting and broker_id not in retired_brokers(world)
+    ]
     if waits_for := sorted({*busy, *stopping}):
         return (
             WAITING_FOR_BROKERS,
@@ -223,10 +291,16 @@ def _shown(partitions: Sequence[str]) -> str:
 
 def _refusal(world: World, broker_id: BrokerId, reason: str, message: str) -> RebuildRefusal:
     """The refusal, with what the user can do."""
+    pod = world.pods[broker_id].name
     text = (
         f"broker {broker_id} keeps its volume for now: {message}. Wait, or remove the annotation "
-        f"{labels.DELETE_POD_AND_PVC} from pod {world.pods[broker_id].name}"
+        f"{labels.DELETE_POD_AND_PVC} from pod {pod}"
     )
+    if broker_id in losing_volumes(world):
+        text = (
+            f"the volume claim of broker {broker_id} is being deleted, but pod {pod} has to stay "
+            f"for now: {message}"
+        )
     return RebuildRefusal(broker_id, reason, text)
 
 
@@ -241,7 +315,12 @@ def _rebuild(world: World, broker_id: BrokerId) -> RebuildVolume:
         serving={
             other.name: other.uid
             for other_id, other in world.pods.items()
-            if other_id != broker_id and other.ready
+            if other_id not in {broker_id, *losing_volumes(world)} and other.ready
         },
+        retired_pods=frozenset(
+            other.name
+            for other_id, other in world.pods.items()
+            if other_id in retired_brokers(world)
+        ),
         basis=basis_of(world),
     )

@@ -396,7 +396,8 @@ def test_a_broker_that_recovers_is_not_restarted_and_the_roll_waits_for_it(
     assert restarts(kubernetes) == []
     assert condition(kubernetes, "ConfigurationApplied").message == (
         "brokers 1, 2, 3 must restart for a changed configuration; waiting for broker "
-        f"{recovering} to start, which may take long if logs are recovered; without brokers "
+        f"{recovering} to start, which may take long if logs are recovered; if one cannot start at "
+        "all, delete its pod; without brokers "
         f"{', '.join(str(one) for one in (1, 2, 3) if one != recovering)}, partitions would have "
         "fewer in-sync replicas than their min.insync.replicas"
     )

@@ -205,6 +205,11 @@ async def make_another_claim(bench: Any) -> None:
     await add_claim(bench, 2)
 
 
+async def delete_anothers_claim(bench: Any) -> None:
+    """`kubectl delete pvc`: the claim stays until its pod is gone, but so does its data."""
+    await bench.api.delete(kinds.VOLUME_CLAIMS, NAMESPACE, claim_name(3))
+
+
 async def pause(bench: Any) -> None:
     patch = {"metadata": {"annotations": {labels.PAUSE: "true"}}}
     await bench.api.patch(kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER, patch, field_manager="kubectl")
@@ -238,6 +243,7 @@ async def disown_the_stateful_set(bench: Any) -> None:
         change_a_broker,
         change_the_claims_label,
         make_another_claim,
+        delete_anothers_claim,
         pause,
         disown_the_pod,
         annotate_the_template,
