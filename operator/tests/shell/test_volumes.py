@@ -176,7 +176,9 @@ async def remove_annotation(bench: Any) -> None:
 async def stop_another(bench: Any) -> None:
     name = f"{CLUSTER}-broker-3-0"
     condition = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
-    await bench.api.patch(kinds.PODS, NAMESPACE, name, condition, field_manager="kubelet")
+    await bench.api.patch(
+        kinds.PODS, NAMESPACE, name, condition, field_manager="kubelet", subresource="status"
+    )
 
 
 async def change_a_map(bench: Any) -> None:
@@ -253,6 +255,7 @@ async def disown_the_stateful_set(bench: Any) -> None:
 def test_what_changed_after_the_decision_stops_it(bench: Any, change: Change) -> None:
     """The change happens when the executor begins to read again: no watch has told of it yet."""
     decided: list[Any] = []
+    deleted: list[Any] = []
 
     async def scenario() -> None:
         async with bench.running() as system:
@@ -268,7 +271,8 @@ def test_what_changed_after_the_decision_stops_it(bench: Any, change: Change) ->
                     try:
                         return await rebuild(self, cluster, action)
                     finally:
-                        assert len(deletions(bench)) == before
+                        # Asserted outside: the operator goes on after errors of an action.
+                        deleted.extend(deletions(bench)[before:])
                 raise Forbidden("only the first attempt is looked at")
 
             with pytest.MonkeyPatch.context() as patched:
@@ -278,6 +282,7 @@ def test_what_changed_after_the_decision_stops_it(bench: Any, change: Change) ->
 
     bench.run(scenario())
     assert decided
+    assert deleted == []
 
 
 def test_a_claim_that_is_written_while_it_is_read_is_not_deleted(bench: Any) -> None:
