@@ -123,12 +123,10 @@ class ReplicaReading(Reading):
         copy_bytes = self._throttle.leader_bytes(self._copying(partition, followers))
         if copy_bytes is not None:
             copy_bytes -= self._copied_bytes
-            if copy_bytes <= 0:
-                # As in Kafka, it is left out. The fetch then waits, and reads again at its end.
-                self._count_fetch(partition, wanted)
-                return without_records(partition, wanted)
-            max_bytes = min(max_bytes, copy_bytes)
+            max_bytes = max(min(max_bytes, copy_bytes), 0)
+            min_one = min_one and copy_bytes > 0
         try:
+            # Also without a byte to send: this checks that the fetch offset lies within the log.
             records = partition.read_as_follower(wanted.fetch_offset, max_bytes, min_one=min_one)
         except OffsetOutOfRangeError:
             # The follower has to start again at this leader's log start offset.
@@ -142,6 +140,9 @@ class ReplicaReading(Reading):
             )
         self._count_fetch(partition, wanted)
         if copy_bytes is not None:
+            if copy_bytes <= 0:
+                # As in Kafka, it is left out. The fetch then waits, and reads again at its end.
+                return without_records(partition, wanted)
             self._copied_bytes += records.size_bytes
         empty = without_records(partition, wanted)
         if records.size_bytes and wanted.fetch_offset < partition.log.gap_end_offset:

@@ -170,7 +170,12 @@ class Followers:
 
         A follower sends one fetch at a time, so its second fetch proves that it got the answer to
         the first one, and with it a valid high watermark.
+
+        An offset above our log end is ignored: the follower cannot have records that its leader
+        lacks, and must truncate its log or start it again.
         """
+        if offset > leader_end_offset:
+            return
         known = self._followers.get(follower)
         if known is None:
             known = self._followers[follower] = Follower(NEVER_S)
@@ -258,8 +263,11 @@ class Followers:
         return follower in self._isr
 
     def is_copying(self, follower: ReplicaRef) -> bool:
-        """Whether nothing waits for this follower: it is neither in the ISR nor proposed for it."""
-        return not (self.is_in_sync(follower) or self.counts(follower))
+        """Whether nothing waits for this follower: its broker is neither in the ISR nor proposed
+        for it. A member that has restarted is listed in its earlier session; the high watermark
+        waits until it has caught up in the new one."""
+        proposed = () if self._proposal is None else self._proposal.isr
+        return all(member.broker_id != follower.broker_id for member in (*self._isr, *proposed))
 
     @property
     def adding(self) -> tuple[int, ...]:

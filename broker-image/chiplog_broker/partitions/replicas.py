@@ -327,7 +327,8 @@ class Replicas:
 
     def _copying(self, topic: TopicView, view: PartitionView) -> Copying:
         """How the throttle applies to this broker's replica of a partition led elsewhere."""
-        if self._broker_id in view.isr:
+        # Also in an earlier session: the high watermark waits for a member that has restarted.
+        if any(member.broker_id == self._broker_id for member in view.isr_refs):
             return NO_COPYING
         return copying_of(
             topic.config.own,

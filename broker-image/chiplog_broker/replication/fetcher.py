@@ -168,7 +168,10 @@ class LeaderFetcher:
                 # It may be another process, which does not know the fetch session.
                 self._plan.lost()
                 # New partitions may have come during the dial, and must not wait for a long poll.
-                planned = self._next_request(self._parts.clock.monotonic_s()) or planned
+                # Others may have gone to the other connection, so the earlier plan is not sent.
+                planned = self._next_request(self._parts.clock.monotonic_s())
+                if planned is None:
+                    return
             response = await self._exchange(connection, planned)
             if not self._plan.answered(planned, response):
                 if planned.in_session and response.error_code in SESSION_ERRORS:

@@ -109,6 +109,37 @@ def test_nothing_is_safe_before_every_in_sync_replica_has_fetched() -> None:
     assert leader.high_watermark == 9
 
 
+def test_an_offset_above_the_leaders_log_is_ignored() -> None:
+    leader = Leader(view=view(isr=(L, A)))
+    leader.fetch(A, 10)
+    leader.fetch(B, 500)
+    assert not leader.propose()
+    leader.fetch(B, 2)
+    assert not leader.propose()
+    leader.fetch(A, 500)
+    leader.end_offset = 600
+    assert leader.followers.safe_offset(leader.end_offset) == 10
+
+
+def test_a_restarted_member_of_the_isr_is_no_copy() -> None:
+    restarted = ref(2, session=2)
+    leader = Leader(view=replace(view(isr=(L, A)), live_refs=(L, restarted, B)))
+    leader.fetch(restarted, 3)
+    assert leader.high_watermark == 0, "it waits for the session in the ISR"
+    assert not leader.followers.is_copying(restarted)
+    assert leader.followers.is_copying(B)
+
+
+def test_a_restarted_follower_that_was_proposed_is_no_copy() -> None:
+    leader = Leader(view=view(isr=(L, A)))
+    leader.fetch(A, 10)
+    leader.fetch(B, 10)
+    assert leader.propose()
+    restarted = ref(3, session=2)
+    leader.apply(replace(leader.view, live_refs=(L, A, restarted)))
+    assert not leader.followers.is_copying(restarted)
+
+
 def test_the_ends_of_added_replicas_are_known_until_they_are_in_sync() -> None:
     leader = Leader(view=replace(view(isr=(L, A)), adding=(3, 4), replicas=(1, 2, 3, 4)))
     leader.fetch(A, 4)

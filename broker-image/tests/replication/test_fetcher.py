@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
+
 from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.table import api_versions
 from chiplog_broker.metadata.listeners import internal_listener
@@ -13,6 +15,7 @@ from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Contact, Following, Taken
 from chiplog_broker.partitions.throttle import ReplicationThrottle
+from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.clock import Clock, SystemClock
 from chiplog_broker.ports.net import SystemNet
@@ -456,6 +459,39 @@ def test_a_copy_that_ends_before_it_has_moved() -> None:
             copy.set_copying(NO_COPYING)
             follower.end(copy)
             assert not follower.fetching.leaders
+
+    run(scenario)
+
+
+def test_a_copy_that_moves_while_the_leader_is_dialled_is_fetched_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        dialled, may_connect, dial = asyncio.Event(), asyncio.Event(), Dialer.dial
+
+        async def slowly(dialer: Dialer, host: str, port: int, timeout_s: float) -> PeerConnection:
+            dialled.set()
+            await may_connect.wait()
+            return await dial(dialer, host, port, timeout_s)
+
+        monkeypatch.setattr(Dialer, "dial", slowly)
+        async with both(replica_fetch_wait_max_ms="5000") as (leader, follower):
+            moving, other = Reign(0), Reign(1)
+            moving.copying = other.copying = COPY
+            other.is_syncing = True  # so that nothing else can be fetched
+            follower.begin(moving)
+            follower.begin(other)
+            await dialled.wait()
+            moving.set_copying(NO_COPYING)
+            may_connect.set()
+            await eventually(lambda: leader.requests)
+            await asyncio.sleep(0.2)
+            assert len(leader.requests) == 1
+            assert fetched_together(leader) == {frozenset({0})}
+            other.is_syncing = False
+            assert other.contact is not None
+            other.contact.news.set()
+            await eventually(lambda: frozenset({1}) in fetched_together(leader))
 
     run(scenario)
 

@@ -18,6 +18,7 @@ from chiplog_broker.replication.plan import FetchLimits, FetchPlan
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.ids import BrokerId, ReplicaRef, Session
 from chiplog_core.throttle.copying import Copying, copying_of
+from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.batch import iter_batches
 
 if TYPE_CHECKING:
@@ -102,6 +103,13 @@ class Copy:
     def get(self, *_: Any) -> Partition:
         """Find the partition, as `Leaders` does."""
         return self.partition
+
+    def use_up(self) -> None:
+        """The leader has sent all that `MOVES_RATE` allows for a while."""
+        is_added = Copying(is_added=True)
+        assert self.leader.leader_bytes(is_added)
+        self.leader.leader_sent(1_000_000)
+        assert self.leader.leader_bytes(is_added) == 0
 
     def run(self) -> float:
         """Copy until there is nothing more; returns the seconds that it takes."""
@@ -249,6 +257,53 @@ def test_a_proposed_member_is_not_held_back_by_its_leader(kit: "Kit") -> None:
         partition.fetched_by(FOLLOWER, partition.log.end_offset)
         assert not followers.is_copying(FOLLOWER)
         assert one.run() == 0
+
+    copies(kit, test)
+
+
+@pytest.mark.parametrize("is_used_up", [False, True])
+def test_a_fetch_beyond_the_leaders_log_does_not_count(kit: "Kit", *, is_used_up: bool) -> None:
+    """The follower's log is empty, and begins where an earlier leader's log began."""
+
+    def test(partition: Partition) -> None:
+        one = Copy(partition, {}, {MOVES_RATE: "1000"}, is_added=True)
+        followers = partition.followers
+        assert followers is not None
+        if is_used_up:
+            one.use_up()
+        one.followed.offset = partition.log.end_offset + 500
+        planned = one.plan.next_request(2, 1, one.clock.now_s)
+        assert planned is not None
+        reading = ReplicaReading(
+            planned.message, 10_000_000, one.cluster, cast("Leaders", one), one.leader
+        )
+        (answer,) = reading.attempt().topics[0].partitions
+        assert answer.error_code == ErrorCode.offset_out_of_range
+        assert reading.is_enough
+        assert followers.added_ends() == [0]
+        assert followers.is_copying(FOLLOWER)
+
+    copies(kit, test)
+
+
+def test_a_fetch_counts_while_the_limit_is_used_up(kit: "Kit") -> None:
+    """The answer is as if there were no records yet, so that the leader does not answer at once."""
+
+    def test(partition: Partition) -> None:
+        one = Copy(partition, {}, {MOVES_RATE: "1000"}, is_added=True)
+        followers = partition.followers
+        assert followers is not None
+        one.use_up()
+        one.followed.offset = 3
+        planned = one.plan.next_request(2, 1, one.clock.now_s)
+        assert planned is not None
+        reading = ReplicaReading(
+            planned.message, 10_000_000, one.cluster, cast("Leaders", one), one.leader
+        )
+        (answer,) = reading.attempt().topics[0].partitions
+        assert (answer.error_code, answer.records) == (0, b"")
+        assert not reading.is_enough
+        assert followers.added_ends() == [3]
 
     copies(kit, test)
 

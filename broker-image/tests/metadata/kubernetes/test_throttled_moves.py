@@ -75,3 +75,23 @@ def test_a_copy_waits_and_members_of_the_isr_do_not(
         await brokers.equal(21)
 
     run(brokers, scenario)
+
+
+def test_a_member_that_restarts_does_not_wait(brokers: Brokers) -> None:
+    """The ISR still lists its earlier session, and the high watermark waits for it."""
+
+    async def scenario() -> None:
+        await brokers.start(*ALL)
+        for broker_id in (1, 3):
+            brokers.operator.write_broker(broker_id, config=RATES)
+        brokers.lead(1, isr=(1, 3), clientConfig=LISTS)
+        await brokers.settled(1)
+        await brokers.produce(1, bytes(100))
+        await brokers.stop(3)
+        for _ in range(10):
+            await brokers.produce(1, bytes(100), acks=1)
+        await brokers.start(3)
+        await brokers.equal(11)
+        assert connections(brokers) == {(1, False)}
+
+    run(brokers, scenario)
