@@ -105,12 +105,13 @@ def _add_replica(stage: Stage) -> Move | None:
         return None
     count = topic["spec"]["replicas"]
     other = count - 1 if count > stage.mix.replicas else count + 1
-    if other > len(serving(stage)):
+    if other > min(len(serving(stage)), moves.broker_count(stage)):
         return None
     moves.set_replicas(stage, partition.topic, other)
 
     def set_back() -> None:
-        if stage.world.store.peek(kinds.TOPICS, NAMESPACE, partition.topic) is not None:
+        is_there = stage.world.store.peek(kinds.TOPICS, NAMESPACE, partition.topic) is not None
+        if is_there and count <= moves.broker_count(stage):
             moves.set_replicas(stage, partition.topic, count)
 
     return Move(partition=partition, before=state, take_back=set_back)
@@ -147,7 +148,8 @@ async def _add_broker(stage: Stage) -> Move | None:
     alter(stage, partition, target)
 
     def take_back() -> None:
-        moves.scale(stage, count)
+        if moves.can_remove(stage):
+            moves.scale(stage, moves.broker_count(stage) - 1)
 
     return Move(partition=partition, before=state, take_back=take_back)
 
