@@ -104,11 +104,9 @@ NEW_LEADERS = Line(
 )
 
 # As above, Kafka does not sync what a new replica has fetched before it counts as in sync.
-MOVES = Line(
-    "Partitions of 1 GB moved to another broker, PageCache", "MB/s", at_least(1.5), "moves"
-)
+MOVES = Line("1 GB of replicas moved to another broker, PageCache", "MB/s", at_least(1.5), "moves")
 MOVES_FSYNC = Line(
-    "Partitions of 1 GB moved to another broker, Fsync", "MB/s", at_least(1.5), "moves-fsync"
+    "1 GB of replicas moved to another broker, Fsync", "MB/s", at_least(1.5), "moves-fsync"
 )
 
 COMPACTION = Line("Compaction of 100 B records, 100,000 keys", "MB/s", at_least(0.3), "compaction")

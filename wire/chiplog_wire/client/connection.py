@@ -98,8 +98,10 @@ class ClientConnection:
     # -- answers
 
     def allow(self, max_frame_bytes: int) -> None:
-        """Allow answers up to this size from now on, because the broker is authenticated."""
+        """Allow answers up to this size from now on, and believe the sizes that they announce,
+        because the broker is authenticated."""
         self._reader.max_frame_bytes = max_frame_bytes
+        self._reader.trusts_sizes = True
 
     def receive_data(self, data: Buffer) -> None:
         """Add received bytes. They are copied."""

@@ -2,7 +2,8 @@
 
 Each connection has one buffer, which is reused. It starts small and grows only when bytes arrive:
 a client that announces 2 GiB and sends nothing costs no memory, and 10,000 idle connections cost a
-few KiB each. The buffer never grows beyond four times what has arrived.
+few KiB each. The buffer never grows beyond four times what has arrived, unless `trusts_sizes` is
+set.
 
 A frame of `next_frame` is a writable view into the buffer. It is valid until the next `get_buffer`,
 which may overwrite it. A caller that needs frames for longer either stops reading
@@ -62,6 +63,7 @@ class FrameReader:
         "_view",
         "max_frame_bytes",
         "memory",
+        "trusts_sizes",
     )
 
     def __init__(
@@ -73,6 +75,9 @@ class FrameReader:
         # May be raised at any time, for example after an authentication.
         self.max_frame_bytes = max_frame_bytes
         self.memory: BufferMemory | None = None
+        # Whether a large frame gets its memory at once, for a peer that sends what it announces: to
+        # grow in steps copies most of the frame again.
+        self.trusts_sizes = False
         self._buffer = bytearray()
         self._view = memoryview(self._buffer)
         # The bytes of incomplete or unread frames are between `_start` and `_end`.
@@ -214,7 +219,9 @@ class FrameReader:
             return _BULK_BYTES
         if pending == capacity:
             frame_bytes = self._frame_bytes(pending)
-            return max(capacity, min(frame_bytes, capacity * _GROWTH), _INITIAL_BYTES)
+            if not self.trusts_sizes:
+                frame_bytes = min(frame_bytes, capacity * _GROWTH)
+            return max(capacity, frame_bytes, _INITIAL_BYTES)
         if self._filled and capacity < _BULK_BYTES:
             wanted = capacity * _GROWTH
             if self.memory is None or self.memory.may_grow(wanted - capacity):

@@ -61,20 +61,24 @@ def copied_in(client: ClientConnection, piece: bytes) -> None:
     client.receive_data(piece)
 
 
-def read_into(client: ClientConnection, piece: bytes) -> None:
-    """As a transport does it, which reads no more than there is room for."""
+def read_into(client: ClientConnection, piece: bytes) -> int:
+    """As a transport does it, which reads no more than there is room for; returns the number of
+    reads."""
+    reads = 0
     while piece:
+        reads += 1
         room = client.get_buffer()
         count = min(len(room), len(piece))
         room[:count] = piece[:count]
         client.buffer_updated(count)
         piece = piece[count:]
+    return reads
 
 
 def came(
     client: ClientConnection,
     pieces: Sequence[bytes],
-    give: Callable[[ClientConnection, bytes], None],
+    give: Callable[[ClientConnection, bytes], object],
     *,
     at_end: bool,
 ) -> tuple[Came, str]:
@@ -121,7 +125,7 @@ def test_bytes_cut_anywhere_give_the_same_answers(
     ending: bytes,
     places: list[int],
     at_end: bool,
-    give: Callable[[ClientConnection, bytes], None],
+    give: Callable[[ClientConnection, bytes], object],
 ) -> None:
     calls = [call for call, _ in sent]
     bodies = [bytes([index % 251]) * size for index, (_, size) in enumerate(sent, 1)]
@@ -214,6 +218,21 @@ def test_answers_may_be_larger_once_the_broker_is_known() -> None:
     client.receive_data(answer_to(1, metadata, 1, bytes(150)))
     with pytest.raises(ProtocolViolation, match="above 100"):
         client.next_answer()
+
+
+def test_the_buffer_grows_at_once_once_the_broker_is_known() -> None:
+    metadata = APIS[ApiKey.METADATA]
+    answer = answer_to(1, metadata, 1, bytes(1_000_000))
+    reads = []
+    for is_known in (False, True):
+        client = asking((metadata, 1))
+        if is_known:
+            client.allow(len(answer))
+        reads.append(read_into(client, answer))
+        found = client.next_answer()
+        assert found is not None
+        assert len(found.body) == 1_000_000
+    assert reads[1] == 2 < reads[0]
 
 
 def test_versions_are_those_that_both_speak() -> None:

@@ -49,6 +49,22 @@ def test_frames_survive_any_cut(payloads: list[bytes], cuts: list[int]) -> None:
     assert reader.pending_bytes == 0
 
 
+@pytest.mark.parametrize(("trusts_sizes", "capacity_bytes"), [(False, 16_384), (True, 1_000_004)])
+def test_memory_for_a_large_frame_comes_with_its_bytes_or_at_once(
+    *, trusts_sizes: bool, capacity_bytes: int
+) -> None:
+    reader = FrameReader()
+    reader.trusts_sizes = trusts_sizes
+    stream = framed(bytes(1_000_000))
+    position = write(reader, stream)
+    assert reader.capacity_bytes == position == 4096
+    position += write(reader, stream[position:])
+    assert reader.capacity_bytes == capacity_bytes
+    while position < len(stream):
+        position += write(reader, stream[position:])
+    assert take(reader) == bytes(1_000_000)
+
+
 def test_frames_not_taken_wait_in_the_buffer() -> None:
     reader = FrameReader()
     write(reader, framed(b"one") + framed(b"two") + b"\x00")
