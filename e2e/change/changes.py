@@ -8,9 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from chiplog_core.naming import labels
 from e2e.change.kafkas_tool import plan_of, reassign
-from e2e.change.moved import wait_pods, wait_quiesced, wait_replicas
+from e2e.change.moved import broker_ids, wait_pods, wait_quiesced, wait_replicas
 from e2e.chaos.scene import Scene, check_effect
 from e2e.cluster import layout, node
 from e2e.cluster.kubectl import eventually
@@ -43,10 +42,10 @@ def replication_factor(scene: Scene) -> None:
 def brokers_added_and_removed(scene: Scene) -> None:
     """Two brokers are added, get replicas of every partition, and are removed again."""
     cluster = scene.cluster
-    before = broker_ids(scene)
+    before = broker_ids(scene.cluster)
     cluster.kubectl("scale", f"cbc/{cluster.name}", f"--replicas={len(before) + 2}")
     cluster.wait_cluster_ready(SCALE_LIMIT_S)
-    added = sorted(set(broker_ids(scene)) - set(before))
+    added = sorted(set(broker_ids(scene.cluster)) - set(before))
     check_effect("two more brokers", len(added) == 2)
     everybody = [*added, *before]
     targets = {
@@ -63,7 +62,7 @@ def brokers_added_and_removed(scene: Scene) -> None:
 
 def moved_by_kafkas_tool(scene: Scene) -> None:
     """Every partition goes from two of three brokers to two others, leaders included."""
-    ids = broker_ids(scene)
+    ids = broker_ids(scene.cluster)
     for shift in (1, 2):
         targets = [
             [ids[(number + shift + step) % len(ids)] for step in range(2)]
@@ -129,12 +128,6 @@ def images_of(pod: dict[str, object]) -> set[str]:
     spec = pod["spec"]
     assert isinstance(spec, dict)
     return {str(one["image"]) for one in spec["containers"]}
-
-
-def broker_ids(scene: Scene) -> list[int]:
-    """The ids of the brokers that have a pod."""
-    found = (one["metadata"]["labels"][labels.BROKER_ID] for one in scene.cluster.pods())
-    return sorted(map(int, found))
 
 
 CHANGES = (

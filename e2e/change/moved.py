@@ -56,3 +56,8 @@ def wait_pods(
         return True
 
     return eventually(f"only brokers {brokers} have a pod", are_left, limit_s, every_s=0.5)
+
+
+def broker_ids(cluster: BrokerClusterUnderTest) -> set[int]:
+    """The ids of all brokers that have a pod. An id is never used twice."""
+    return {int(one.rsplit("-", 2)[-2]) for one in cluster.broker_pods()}
