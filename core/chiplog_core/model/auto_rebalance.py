@@ -51,8 +51,9 @@ class AutoRebalance:
     ] = None
     threshold: Annotated[
         int | None,
-        "Only for mode imbalance: by how many percent the fullest broker's bytes or leaders may "
-        f"exceed the mean of all brokers; default: {DEFAULT_THRESHOLD_PERCENT}.",
+        "Only for mode imbalance: by how many percent the fullest broker's bytes may exceed the "
+        "mean of all brokers, and its number of leaders if the goals of the template even that "
+        f"out; default: {DEFAULT_THRESHOLD_PERCENT}.",
         Range(5, 1_000),
     ] = None
 
@@ -96,3 +97,10 @@ class AutoRebalanceStatus:
         Count | None,
         "By how many percent the leaders of the broker that has most of them exceed the mean.",
     ] = None
+    left_skew_percent: Annotated[
+        Count | None,
+        "By how many percent the load was too uneven at best since mode imbalance last began a "
+        "Rebalance: what that could not even out. The next one begins if the load is more uneven "
+        "than that by more than 5 points, or if there are other brokers.",
+    ] = None
+    left_brokers: Annotated[Ids, "Ids of the brokers for which leftSkewPercent holds."] = ()

@@ -21,6 +21,7 @@ from chiplog_core.rebalance.approval import MoveState, judge_all, move_bases
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.replicas import ReplicaChange
 from chiplog_core.rebalance.status import changes_of, moves_of
+from chiplog_core.rebalance.usable_brokers import departing_brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def _due(rebalance: Rebalance, world: World, cluster: BrokerCluster) -> Iterator
     bases = move_bases(
         (partition_map.spec for name, partition_map in world.maps.items() if name in topics),
         pinned_partitions(world, cluster),
+        departing_brokers(world),
     )
     judged = judge_all(moves_of(proposal), changes_of(proposal), bases)
     open_states = {MoveState.DUE, MoveState.ORDERED}

@@ -15,10 +15,12 @@ from chiplog_core.model.broker import BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.observed.pinned import pinned_partitions
 from chiplog_core.observed.world import World
 from chiplog_core.planner.leader_orders import is_in_force
 from chiplog_core.rebalance.approval import MoveState, judge_change, move_bases
 from chiplog_core.rebalance.status import changes_of
+from chiplog_core.rebalance.usable_brokers import departing_brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +72,21 @@ def moves_rate(world: World, cluster: BrokerCluster) -> int | None:
         rate
         for rebalance in world.rebalances
         if (rate := rebalance.spec.replication_throttle) is not None
-        and _moves_replicas(rebalance, world)
+        and _moves_replicas(rebalance, world, cluster)
     ]
     return min(of_rebalances, default=cluster.spec.replication_throttle)
 
 
-def _moves_replicas(rebalance: Rebalance, world: World) -> bool:
+def _moves_replicas(rebalance: Rebalance, world: World, cluster: BrokerCluster) -> bool:
     """Whether the Rebalance has replicas to move that are not moved yet."""
     proposal = rebalance.status.proposal
     if not is_in_force(rebalance) or proposal is None:
         return False
     topics = proposal.moved_topics
     bases = move_bases(
-        partition_map.spec for name, partition_map in world.maps.items() if name in topics
+        (partition_map.spec for name, partition_map in world.maps.items() if name in topics),
+        pinned_partitions(world, cluster),
+        departing_brokers(world),
     )
     return any(
         judge_change(change, bases.get(change.name)).state in {MoveState.DUE, MoveState.ORDERED}

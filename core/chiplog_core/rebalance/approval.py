@@ -42,6 +42,8 @@ class MoveState(StrEnum):
 
 PINNED = "is placed by spec.assignments of its Topic"
 
+NONE_DEPARTING: frozenset[BrokerId] = frozenset()
+
 Move: TypeAlias = LeaderMove | ReplicaChange
 
 
@@ -55,6 +57,8 @@ class MoveBasis:
     target: tuple[BrokerId, ...] = ()
     """The replicas without those that a reassignment removes."""
     is_moving: bool = False
+    departing: frozenset[BrokerId] = NONE_DEPARTING
+    """The brokers of the cluster that are being removed, or were: nothing moves to them."""
     isr: frozenset[BrokerId]
     leader: BrokerId | None
     leader_epoch: LeaderEpoch
@@ -98,12 +102,17 @@ MoveBases = Mapping[PartitionName, MoveBasis]
 
 
 def move_bases(
-    maps: Iterable[PartitionMapSpec], pinned: Pinned = NONE_PINNED
+    maps: Iterable[PartitionMapSpec],
+    pinned: Pinned = NONE_PINNED,
+    departing: frozenset[BrokerId] = NONE_DEPARTING,
 ) -> dict[PartitionName, MoveBasis]:
-    """The `MoveBasis` of every partition of the current generations."""
+    """The `MoveBasis` of every partition of the current generations. `departing` are the brokers
+    that are being removed, or were."""
     return {
         PartitionName(spec.topic_name, state.partition): move_basis(
-            state, is_pinned=state.partition in pinned.get(spec.topic_name, ())
+            state,
+            is_pinned=state.partition in pinned.get(spec.topic_name, ()),
+            departing=departing,
         )
         for spec in maps
         for generation in spec.generations
@@ -112,10 +121,16 @@ def move_bases(
     }
 
 
-def move_basis(state: PartitionState, *, is_pinned: bool = False) -> MoveBasis:
+def move_basis(
+    state: PartitionState,
+    *,
+    is_pinned: bool = False,
+    departing: frozenset[BrokerId] = NONE_DEPARTING,
+) -> MoveBasis:
     """The `MoveBasis` of one partition."""
     return MoveBasis(
         is_pinned=is_pinned,
+        departing=departing,
         replicas=state.replicas,
         target=state.target,
         is_moving=state.is_moving,
@@ -173,6 +188,8 @@ def judge_change(change: ReplicaChange, now: MoveBasis | None) -> Judged:
         return _stale(change, PINNED)
     if now.is_moving or sorted(now.target) != sorted(change.expected_replicas):
         return _stale(change, f"has replicas {_listed(now.replicas)} now")
+    if gone := [broker_id for broker_id in change.replicas if broker_id in now.departing]:
+        return _stale(change, f"would have a replica on {_removed(gone[0])}")
     return Judged(move=change, state=MoveState.DUE)
 
 
@@ -183,6 +200,11 @@ def judge(move: LeaderMove, now: MoveBasis | None) -> Judged:
         return _stale(move, "is gone")
     if now.replicas == move.replicas and now.leader == move.to_broker:
         return Judged(move=move, state=MoveState.DONE)
+    # Nobody completes a move that has begun but is not wanted any more.
+    if now.is_pinned:
+        return _stale(move, PINNED)
+    if move.to_broker in now.departing:
+        return _stale(move, f"would be led by {_removed(move.to_broker)}")
     # If the move does not change the order, the order does not show whether it has begun.
     if now.replicas == move.replicas != move.expected_replicas:
         return Judged(move=move, state=MoveState.ORDERED)
@@ -192,8 +214,6 @@ def judge(move: LeaderMove, now: MoveBasis | None) -> Judged:
 
 def _obstacle(move: LeaderMove, now: MoveBasis) -> str:
     """Why the move is stale, as the end of a sentence about its partition; empty if it is not."""
-    if now.is_pinned:
-        return PINNED
     if now.replicas != move.expected_replicas:
         return f"has replicas {_listed(now.replicas)} now"
     if now.leader_epoch != move.leader_epoch:
@@ -208,6 +228,10 @@ def _obstacle(move: LeaderMove, now: MoveBasis) -> str:
 def _stale(move: Move, why: str) -> Judged:
     """The move as stale. `why` is the end of a sentence about its partition."""
     return Judged(move=move, state=MoveState.STALE, message=f"partition {move.name} {why}")
+
+
+def _removed(broker_id: BrokerId) -> str:
+    return f"broker {broker_id}, which is removed from the cluster"
 
 
 def _listed(replicas: Iterable[BrokerId]) -> str:

@@ -106,8 +106,14 @@ def read_settings(
         mode=read_mode,
         brokers=named if read_mode is not Mode.FULL else frozenset(),
         excluded_topics=_pattern(excluded_topics),
-        goals=frozenset(_goal(goal) for goal in goals) or frozenset(Goal),
+        goals=read_goals(goals),
     )
+
+
+def read_goals(goals: Iterable[str]) -> frozenset[Goal]:
+    """What spec.goals of a Rebalance aims at: everything if it is empty. Raises
+    `RebalanceRefused`."""
+    return frozenset(_goal(goal) for goal in goals) or frozenset(Goal)
 
 
 def _mode(text: str) -> Mode:

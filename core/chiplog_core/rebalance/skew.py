@@ -8,6 +8,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.rebalance.brokers_load import Readings
 from chiplog_core.rebalance.measured import PartitionName
+from chiplog_core.rebalance.settings import Goal
 
 MIN_EXCESS_BYTES = 100 * 2**20
 """A broker that is above the mean by less than this is not worth copying data."""
@@ -21,9 +22,14 @@ class Skew:
     bytes_percent: int
     leaders_percent: int
 
-    @property
-    def worst_percent(self) -> int:
-        return max(self.bytes_percent, self.leaders_percent)
+    def percent_of(self, goals: frozenset[Goal]) -> int:
+        """The higher of those that a proposal with these goals evens out. It does not even out the
+        number of leaders if it evens out the rates of what they are sent."""
+        by_number = Goal.LEADER_REPLICAS in goals and Goal.LEADER_BYTES_IN not in goals
+        return max(
+            self.bytes_percent if Goal.DISK_USAGE in goals else 0,
+            self.leaders_percent if by_number else 0,
+        )
 
 
 def skew_of(

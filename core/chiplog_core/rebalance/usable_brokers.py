@@ -1,5 +1,7 @@
 """The brokers between which a Rebalance can move load now."""
 
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.world import World
@@ -17,4 +19,13 @@ def brokers_of(world: World) -> tuple[Broker, ...]:
         )
         for broker_id, broker in sorted(brokers.by_id.items())
         if not broker.is_retired
+    )
+
+
+def departing_brokers(world: World) -> frozenset[BrokerId]:
+    """The brokers that are being removed, or were: the planner moves nothing to them."""
+    return frozenset(
+        broker_id
+        for broker_id, broker in world.brokers.items()
+        if broker.spec.retired or broker.spec.intent is BrokerIntent.REMOVE
     )

@@ -41,6 +41,7 @@ from chiplog_core.naming import labels
 from chiplog_core.observed.settings import paused
 from chiplog_core.observed.world import World
 from chiplog_core.rebalance.brokers_load import partitions_of
+from chiplog_core.rebalance.settings import Goal, RebalanceRefused, read_goals
 from chiplog_core.rebalance.skew import Skew
 from chiplog_core.rebalance.usable_brokers import brokers_of
 from chiplog_core.spark.steps import StepEvent
@@ -49,6 +50,10 @@ STAYS = timedelta(minutes=5)
 """For how long the load must be uneven before a Rebalance begins."""
 MIN_INTERVAL = timedelta(hours=1)
 """How long after an automatic Rebalance uneven load begins no other one."""
+MIN_GROWTH_PERCENT = 5
+"""By how many points the load must be more uneven than the last Rebalance for that reason left it,
+before the next one begins: what one could not even out, because of pins or one huge partition, the
+next one could not either."""
 
 NEW = AutoRebalanceStatus(state=AutoRebalanceState.IDLE)
 """Nothing is known yet."""
@@ -274,26 +279,63 @@ class _Steps:
         """Whether the load has been uneven for `STAYS`, and the last automatic Rebalance ended at
         least `MIN_INTERVAL` ago."""
         since, finished_at = self._status.imbalanced_since, self._status.finished_at
-        if since is None or self._now - since < STAYS:
+        if since is None or self._now - since < STAYS or not self._is_more_than_was_left():
             return False
         return finished_at is None or self._now - finished_at >= MIN_INTERVAL
+
+    def _is_more_than_was_left(self) -> bool:
+        """Whether the load is more uneven than the last Rebalance for that reason left it."""
+        left, percent = self._status.left_skew_percent, self._percent()
+        if left is None or percent is None or self._status.left_brokers != self._broker_ids():
+            return True
+        return percent > left + MIN_GROWTH_PERCENT
+
+    def _broker_ids(self) -> tuple[BrokerId, ...]:
+        return tuple(broker.broker_id for broker in brokers_of(self._view.world))
+
+    def _percent(self) -> int | None:
+        """How uneven the load is, in what a Rebalance would even out; None if it is not known."""
+        of_bytes, of_leaders = self._status.bytes_skew_percent, self._status.leaders_skew_percent
+        settings = self._settings.get(AutoRebalanceMode.IMBALANCE)
+        if settings is None or of_bytes is None or of_leaders is None:
+            return None
+        skew = Skew(bytes_percent=of_bytes, leaders_percent=of_leaders)
+        return skew.percent_of(self._goals(settings))
+
+    def _goals(self, settings: AutoRebalance) -> frozenset[Goal]:
+        """What a Rebalance of this mode aims at; everything if its template cannot be used."""
+        template = self._template(settings)
+        try:
+            return read_goals(() if isinstance(template, str) else template.goals)
+        except RebalanceRefused:
+            return frozenset(Goal)
 
     def _note_skew(self) -> None:
         """Record how uneven the load is, if the brokers were asked. If a broker did not answer, it
         is not known whether the load has stayed uneven."""
         settings = self._settings.get(AutoRebalanceMode.IMBALANCE)
         if settings is None:
-            self._set(imbalanced_since=None, bytes_skew_percent=None, leaders_skew_percent=None)
+            self._set(
+                imbalanced_since=None,
+                bytes_skew_percent=None,
+                leaders_skew_percent=None,
+                left_skew_percent=None,
+                left_brokers=(),
+            )
         if settings is None or not self._view.is_measured:
             return
         skew = self._view.skew
         threshold = settings.threshold or DEFAULT_THRESHOLD_PERCENT
-        is_above = skew is not None and skew.worst_percent > threshold
-        since = self._status.imbalanced_since or self._now
         self._set(
             bytes_skew_percent=None if skew is None else skew.bytes_percent,
             leaders_skew_percent=None if skew is None else skew.leaders_percent,
+        )
+        percent, left = self._percent(), self._status.left_skew_percent
+        is_above = percent is not None and percent > threshold
+        since = self._status.imbalanced_since or self._now
+        self._set(
             imbalanced_since=since if is_above else None,
+            left_skew_percent=left if left is None or percent is None else min(left, percent),
         )
 
     def _begin(self, mode: AutoRebalanceMode, brokers: tuple[BrokerId, ...]) -> None:
@@ -311,6 +353,8 @@ class _Steps:
         if last is not None and last.status.state is RebalanceState.READY:
             self._step.delete = last
         is_addition = mode is AutoRebalanceMode.ADD_BROKERS
+        if not is_addition:
+            self._set(left_skew_percent=self._percent(), left_brokers=self._broker_ids())
         self._set(
             state=AutoRebalanceState.ON_SCALE_UP
             if is_addition

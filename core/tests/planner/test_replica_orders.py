@@ -10,6 +10,10 @@ from chiplog_core.ids import BrokerId, PartitionIndex
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import LeaderMove, RebalanceState, ReplicaMove
+from chiplog_core.observed.pinned import pinned_partitions
+from chiplog_core.rebalance.approval import Judged, MoveState, judge_all, move_bases
+from chiplog_core.rebalance.status import changes_of, moves_of
+from chiplog_core.rebalance.usable_brokers import departing_brokers
 from tests.planner.copying import Copying
 from tests.planner.objects import topic
 from tests.planner.rebalances import move, rebalance
@@ -110,6 +114,46 @@ def test_nothing_begins_in_another_state(state: RebalanceState) -> None:
     kubernetes.rebalances = (approved(to(kubernetes, 0, 3, 4), state=state),)
 
     assert kubernetes.plan().actions == ()
+
+
+def open_moves(kubernetes: Copying) -> list[Judged]:
+    """Those for which the Rebalance waits."""
+    world = kubernetes.world()
+    bases = move_bases(
+        (one.spec for one in world.maps.values()),
+        pinned_partitions(world, kubernetes.cluster),
+        departing_brokers(world),
+    )
+    return [
+        judged
+        for one in kubernetes.rebalances
+        if (proposal := one.status.proposal) is not None
+        for judged in judge_all(moves_of(proposal), changes_of(proposal), bases)
+        if judged.state in {MoveState.DUE, MoveState.ORDERED}
+    ]
+
+
+def test_it_ends_if_a_target_is_removed_in_the_meantime() -> None:
+    kubernetes = cluster()
+    kubernetes.rebalances = (approved(*(to(kubernetes, one, 3, 4) for one in range(8))),)
+    assert len(open_moves(kubernetes)) >= 7, "one may be there already"
+    kubernetes.configure(3)
+    kubernetes.settle()
+
+    assert kubernetes.plan().brokers == (1, 2, 3)
+    assert (kubernetes.plan().actions, open_moves(kubernetes)) == ((), [])
+
+
+def test_it_ends_if_a_topic_places_the_partition_as_its_leadership_would_move() -> None:
+    kubernetes = cluster()
+    first, other = states(kubernetes)[0].replicas
+    kubernetes.rebalances = (approved(leaders=(move(kubernetes, 0, other),)),)
+    pinned = [{"partition": 0, "replicas": [int(other), int(first)]}]
+    kubernetes.apply(topic(partitions=8, replicas=2, assignments=pinned))
+    kubernetes.settle()
+
+    assert states(kubernetes)[0].replicas == (other, first)
+    assert open_moves(kubernetes) == []
 
 
 def test_no_replica_moves_to_a_broker_that_is_to_be_removed() -> None:

@@ -64,6 +64,10 @@ def test_a_move_is_due_while_nothing_has_changed() -> None:
         (replace(NOW, leader_epoch=LeaderEpoch(8)), "is in leader epoch 8 now, not in 7"),
         (replace(NOW, leader=None), "is offline"),
         (replace(NOW, isr=frozenset({ONE, THREE})), "broker 2, which is not in sync now"),
+        (
+            replace(NOW, departing=frozenset({TWO})),
+            "would be led by broker 2, which is removed from the cluster",
+        ),
     ],
 )
 def test_a_move_for_another_state_is_stale(now: MoveBasis | None, said: str) -> None:
@@ -108,6 +112,10 @@ def test_a_move_to_the_preferred_leader_is_done_by_the_leader_alone() -> None:
         (replace(NOW, target=(THREE, TWO, ONE), is_pinned=True), MoveState.STALE),
         (replace(NOW, target=CHANGE.replicas, is_pinned=True), MoveState.DONE),
         (replace(NOW, target=(ONE, TWO)), MoveState.STALE),
+        (replace(NOW, departing=frozenset({THREE})), MoveState.DUE),
+        (replace(NOW, departing=frozenset({FOUR})), MoveState.STALE),
+        (replace(NOW, departing=frozenset({TWO})), MoveState.STALE),
+        (replace(NOW, target=CHANGE.replicas, departing=frozenset({FOUR})), MoveState.DONE),
         (None, MoveState.STALE),
     ],
 )
@@ -199,6 +207,25 @@ def test_a_partition_that_its_topic_places_does_not_move() -> None:
 
     assert judged.state is MoveState.STALE
     assert judged.message == (f"partition {MOVE.name} is placed by spec.assignments of its Topic")
+
+
+def test_a_move_that_has_begun_is_given_up_if_nobody_will_complete_it() -> None:
+    """Else its Rebalance never ends."""
+    ordered = replace(NOW, replicas=MOVE.replicas)
+    assert judge(MOVE, ordered).state is MoveState.ORDERED
+    assert judge(MOVE, replace(ordered, is_pinned=True)).state is MoveState.STALE
+    assert judge(MOVE, replace(ordered, departing=frozenset({TWO}))).state is MoveState.STALE
+    led = replace(ordered, leader=TWO)
+    assert judge(MOVE, replace(led, is_pinned=True)).state is MoveState.DONE
+
+
+def test_no_replica_moves_to_a_broker_that_is_removed() -> None:
+    judged = judge_change(CHANGE, replace(NOW, departing=frozenset({FOUR})))
+
+    assert judged.message == (
+        f"partition {CHANGE.name} would have a replica on broker 4, which is removed from the "
+        "cluster"
+    )
 
 
 def test_only_a_refused_approval_has_a_message() -> None:

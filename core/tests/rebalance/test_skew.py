@@ -1,10 +1,13 @@
 """How uneven a load is: what counts as uneven, and when nobody knows."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.rebalance.brokers_load import Readings, reading_of
 from chiplog_core.rebalance.skew import MIN_EXCESS_BYTES, Skew, skew_of
+from chiplog_core.rebalance.settings import Goal
 from tests.rebalance.test_brokers_load import ONE, THREE, TWO, named, page, process, state
 
 GIB = 2**30
@@ -23,9 +26,23 @@ def skew(size: int, count: int, *brokers: BrokerId) -> Skew | None:
 def test_the_fullest_broker_is_compared_to_the_mean() -> None:
     assert skew(GIB, 6) == Skew(bytes_percent=50, leaders_percent=200)
     assert skew(GIB, 6, ONE, TWO) == Skew(bytes_percent=0, leaders_percent=100)
-    found = skew(GIB, 6)
-    assert found is not None
-    assert found.worst_percent == 200
+
+
+@pytest.mark.parametrize(
+    ("goals", "percent"),
+    [
+        (frozenset(Goal), 50),
+        ({Goal.LEADER_REPLICAS}, 200),
+        ({Goal.LEADER_REPLICAS, Goal.DISK_USAGE}, 200),
+        ({Goal.LEADER_REPLICAS, Goal.LEADER_BYTES_IN}, 0),
+        ({Goal.RACK_AWARE}, 0),
+    ],
+)
+def test_what_a_proposal_does_not_even_out_does_not_count(
+    goals: Iterable[Goal], percent: int
+) -> None:
+    found = Skew(bytes_percent=50, leaders_percent=200)
+    assert found.percent_of(frozenset(goals)) == percent
 
 
 def test_what_cannot_be_more_even_or_is_not_worth_it_is_even() -> None:

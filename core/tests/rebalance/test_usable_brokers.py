@@ -5,7 +5,7 @@ from dataclasses import replace
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.rebalance.measured import Broker
-from chiplog_core.rebalance.usable_brokers import brokers_of
+from chiplog_core.rebalance.usable_brokers import brokers_of, departing_brokers
 from tests.planner.model import Kubernetes
 
 
@@ -51,3 +51,15 @@ def test_a_retired_broker_is_not_there_any_more() -> None:
     kubernetes.brokers[BrokerId(2)] = replace(two, spec=replace(two.spec, retired=True))
 
     assert usable(kubernetes) == {1: True, 3: True}
+
+
+def test_brokers_that_are_removed_or_were_are_departing() -> None:
+    kubernetes = running()
+    assert departing_brokers(kubernetes.world()) == frozenset()
+    two, three = (kubernetes.brokers[BrokerId(number)] for number in (2, 3))
+    kubernetes.brokers[BrokerId(2)] = replace(
+        two, spec=replace(two.spec, intent=BrokerIntent.REMOVE)
+    )
+    kubernetes.brokers[BrokerId(3)] = replace(three, spec=replace(three.spec, retired=True))
+
+    assert departing_brokers(kubernetes.world()) == {2, 3}

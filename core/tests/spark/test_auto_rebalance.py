@@ -33,7 +33,7 @@ from tests.planner.objects import topic
 ADD = {"mode": "add-brokers"}
 REMOVE = {"mode": "remove-brokers"}
 IMBALANCE = {"mode": "imbalance", "threshold": 30}
-EVEN, UNEVEN = (Skew(bytes_percent=one, leaders_percent=0) for one in (30, 31))
+EVEN, UNEVEN, WORSE = (Skew(bytes_percent=one, leaders_percent=0) for one in (30, 31, 37))
 
 
 class Cluster:
@@ -403,10 +403,66 @@ def test_load_that_stays_uneven_is_evened_out_and_not_more_often_than_each_hour(
     cluster.ends(RebalanceState.READY)
     cluster.look()
     hour = MIN_INTERVAL // timedelta(minutes=1)
-    cluster.looks(hour - 1, seconds=60, skew=UNEVEN)
+    cluster.looks(hour - 1, seconds=60, skew=WORSE)
     assert (cluster.state, len(cluster.created)) == ("Idle", 1)
-    cluster.looks(3, seconds=60, skew=UNEVEN)
+    cluster.looks(3, seconds=60, skew=WORSE)
     assert len(cluster.created) == 2
+
+
+def evened_once(skew: Skew, **auto: Any) -> Cluster:
+    """One that has had its Rebalance because of this skew."""
+    cluster = Cluster({**IMBALANCE, **auto})
+    cluster.looks(10, seconds=60, skew=skew)
+    assert len(cluster.created) == 1
+    cluster.ends(RebalanceState.READY)
+    cluster.look()
+    return cluster
+
+
+def test_what_a_rebalance_could_not_even_out_begins_no_other_one() -> None:
+    cluster = evened_once(WORSE)
+    cluster.looks(24 * 60, seconds=60, skew=UNEVEN)
+    assert (len(cluster.created), cluster.status.left_skew_percent) == (1, 31)
+    assert cluster.is_uneven
+    cluster.looks(120, seconds=60, skew=Skew(bytes_percent=36, leaders_percent=0))
+    assert len(cluster.created) == 1
+    cluster.looks(10, seconds=60, skew=WORSE)
+    assert (len(cluster.created), cluster.status.left_skew_percent) == (2, 37)
+
+
+def test_one_that_helped_is_followed_by_another_one_when_the_load_is_uneven_again() -> None:
+    cluster = evened_once(UNEVEN)
+    cluster.looks(120, seconds=60, skew=Skew(bytes_percent=3, leaders_percent=0))
+    cluster.looks(10, seconds=60, skew=UNEVEN)
+    assert len(cluster.created) == 2
+
+
+def test_what_was_left_does_not_hold_for_other_brokers() -> None:
+    cluster = evened_once(UNEVEN)
+    cluster.looks(120, seconds=60, skew=UNEVEN)
+    assert (len(cluster.created), cluster.status.left_brokers) == (1, (1, 2, 3))
+    cluster.scale(4)
+    cluster.looks(10, seconds=60, skew=UNEVEN)
+    assert (len(cluster.created), cluster.status.left_brokers) == (2, (1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("goals", "count"),
+    [
+        (("LeaderReplicaDistributionGoal",), 1),
+        (("LeaderReplicaDistributionGoal", "LeaderBytesInDistributionGoal"), 0),
+        (("no goal",), 0),
+        ((), 0),
+    ],
+)
+def test_the_number_of_leaders_counts_if_it_would_be_evened_out(
+    goals: tuple[str, ...], count: int
+) -> None:
+    cluster = Cluster({**IMBALANCE, "template": "wanted"})
+    cluster.template(goals=goals)
+    cluster.looks(10, seconds=60, skew=Skew(bytes_percent=0, leaders_percent=50))
+    assert (len(cluster.created), cluster.is_uneven) == (count, bool(count))
+    assert cluster.status.leaders_skew_percent == 50
 
 
 @pytest.mark.parametrize("between", [EVEN, None], ids=["even", "not known"])
@@ -423,8 +479,8 @@ def test_load_that_was_even_or_unknown_in_between_has_not_stayed_uneven(
 
 def test_the_threshold_has_a_default_and_without_the_mode_there_is_no_figure() -> None:
     cluster = Cluster({"mode": "imbalance"})
-    cluster.look(skew=Skew(bytes_percent=0, leaders_percent=21))
-    assert (cluster.is_uneven, cluster.status.leaders_skew_percent) == (True, 21)
+    cluster.look(skew=Skew(bytes_percent=21, leaders_percent=7))
+    assert (cluster.is_uneven, cluster.status.leaders_skew_percent) == (True, 7)
     cluster.look(skew=Skew(bytes_percent=20, leaders_percent=20))
     assert not cluster.is_uneven
     cluster.set(AutoRebalance(mode=AutoRebalanceMode.ADD_BROKERS))

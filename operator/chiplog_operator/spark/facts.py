@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.rebalance import Rebalance, RebalanceMeasure
 from chiplog_core.model.rebalance_status import Proposal, RebalanceState
@@ -12,7 +13,7 @@ from chiplog_core.model.verification import Verification
 from chiplog_core.observed.pinned import NONE_PINNED, Pinned, pinned_partitions
 from chiplog_core.problems import Problem
 from chiplog_core.rebalance.approval import MoveBases, move_bases
-from chiplog_core.rebalance.usable_brokers import brokers_of
+from chiplog_core.rebalance.usable_brokers import brokers_of, departing_brokers
 from chiplog_core.spark.choice import choose
 from chiplog_core.spark.choices import Allowed, check_choice, check_own_choice, in_namespace
 from chiplog_core.spark.following import CLUSTER_SETTINGS
@@ -101,7 +102,7 @@ class Facts:
             other_rebalance=self._rebalance_in_progress(resource, key),
             move_bases=None
             if cluster is None
-            else self._move_bases(key, resource.status.proposal, pinned),
+            else self._move_bases(key, resource.status.proposal, pinned, departing_brokers(world)),
         )
 
     def _rebalance_in_progress(self, resource: Rebalance, key: ClusterKey) -> str:
@@ -117,7 +118,11 @@ class Facts:
         return ""
 
     def _move_bases(
-        self, key: ClusterKey, proposal: Proposal | None, pinned: Pinned
+        self,
+        key: ClusterKey,
+        proposal: Proposal | None,
+        pinned: Pinned,
+        departing: frozenset[BrokerId],
     ) -> MoveBases | None:
         """The states of the topics that the proposal moves; None if a map cannot be parsed."""
         maps = self.observer.maps(key)
@@ -127,6 +132,7 @@ class Facts:
         return move_bases(
             (partition_map.spec for name, partition_map in maps.items() if name in moved_topics),
             pinned,
+            departing,
         )
 
     async def _seen(

@@ -12,7 +12,6 @@ from functools import partial
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.observed.pinned import NONE_PINNED, pinned_partitions
-from chiplog_core.observed.settings import find_settings
 from chiplog_core.rebalance.brokers_load import Readings, continues, leading, partitions_of
 from chiplog_core.rebalance.usable_brokers import brokers_of
 from chiplog_core.spark.brokers_measurement import (
@@ -66,7 +65,8 @@ class Measuring:
         if reason is not None or first is None:
             return reason
         world = self.observer.from_caches(key)
-        cluster = find_settings(world).cluster
+        # Also of a paused cluster: its topics place their partitions all the same.
+        cluster = self.observer.cluster(key)
         compute = partial(
             result_of,
             proposal_name(rebalance),

@@ -183,8 +183,11 @@ def test_load_that_stays_uneven_is_evened_out(it: Auto, monkeypatch: pytest.Monk
     monkeypatch.setattr(auto_rebalancing, "MEASURED_AGAIN_S", 10.0)
 
     async def scenario() -> None:
-        await it.begin({"mode": "imbalance", "threshold": 50})
+        await it.begin({"mode": "imbalance", "threshold": 50, "template": "wanted"})
         async with it.bench.running():
+            it.spark.name = "wanted"
+            await it.spark.apply(measure="Brokers", goals=["LeaderReplicaDistributionGoal"])
+            await it.spark.patch({"metadata": {"annotations": {labels.REBALANCE_TEMPLATE: "true"}}})
             it.brokers.away = {1}
             await it.bench.live(90)
             assert "leadersSkewPercent" not in it.status()

@@ -2,10 +2,11 @@
 
 import pytest
 
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from tests.shell.broker_loads import LoadedBrokers
-from tests.shell.conftest import Bench
-from tests.shell.test_rebalances import Spark
+from tests.shell.conftest import CLUSTER, NAMESPACE, Bench
+from tests.shell.test_rebalances import TOPIC, Spark
 
 
 @pytest.fixture
@@ -132,5 +133,32 @@ def test_without_an_image_for_jobs_the_remedy_is_named(it: Spark, brokers: Loade
             await it.patch({"spec": {"measure": "Brokers"}})
             await it.bench.live(18)
             assert it.state() == "ProposalReady"
+
+    it.bench.run(scenario())
+
+
+def test_partitions_that_their_topic_places_stay_also_while_the_cluster_is_paused(
+    it: Spark, brokers: LoadedBrokers
+) -> None:
+    async def scenario() -> None:
+        await begin(it, brokers)
+        async with it.bench.running():
+            api, paused = it.bench.api, {labels.PAUSE: "true"}
+            await api.patch(
+                kinds.BROKER_CLUSTERS,
+                NAMESPACE,
+                CLUSTER,
+                {"metadata": {"annotations": paused}},
+                field_manager="kubectl",
+            )
+            pinned = [{"partition": one, "replicas": [1, 2, 3]} for one in range(4)]
+            patch = {"spec": {"assignments": pinned}}
+            await api.patch(kinds.TOPICS, NAMESPACE, TOPIC, patch, field_manager="kubectl")
+            await it.apply(measure="Brokers")
+            await it.bench.live(15)
+            assert it.state() == "ProposalReady"
+            proposal = it.status()["proposal"]
+            assert proposal["numPinnedPartitions"] == 4
+            assert {one["partition"] for one in proposal["leaderMoves"]} <= {4, 5}
 
     it.bench.run(scenario())
