@@ -42,10 +42,10 @@ def replication_factor(scene: Scene) -> None:
 def brokers_added_and_removed(scene: Scene) -> None:
     """Two brokers are added, get replicas of every partition, and are removed again."""
     cluster = scene.cluster
-    before = broker_ids(scene.cluster)
+    before = sorted(broker_ids(scene.cluster))
     cluster.kubectl("scale", f"cbc/{cluster.name}", f"--replicas={len(before) + 2}")
     cluster.wait_cluster_ready(SCALE_LIMIT_S)
-    added = sorted(set(broker_ids(scene.cluster)) - set(before))
+    added = sorted(broker_ids(scene.cluster) - set(before))
     check_effect("two more brokers", len(added) == 2)
     everybody = [*added, *before]
     targets = {
@@ -62,7 +62,7 @@ def brokers_added_and_removed(scene: Scene) -> None:
 
 def moved_by_kafkas_tool(scene: Scene) -> None:
     """Every partition goes from two of three brokers to two others, leaders included."""
-    ids = broker_ids(scene.cluster)
+    ids = sorted(broker_ids(scene.cluster))
     for shift in (1, 2):
         targets = [
             [ids[(number + shift + step) % len(ids)] for step in range(2)]
