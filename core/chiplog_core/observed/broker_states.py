@@ -84,6 +84,9 @@ class BrokerStates:
     unchecked: frozenset[BrokerId] = frozenset()
     """Brokers, including dead ones, that have not yet compared their disks with the current
     PartitionMaps (R6)."""
+    checked: frozenset[BrokerId] = frozenset()
+    """Brokers that have compared them, and so have reported every partition of which they know a
+    newer state than its map has. Empty as long as no comparison was requested."""
     unchecked_alive: frozenset[BrokerId] = frozenset()
     """The unchecked brokers that may be alive, so that they will still compare their disks."""
 
@@ -124,6 +127,11 @@ def find_broker_states(world: World, awaiting_admission: frozenset[BrokerId]) ->
         ),
         stopping=frozenset(_alive(by_id.values(), is_stopping=True)),
         unchecked=unchecked,
+        checked=frozenset(
+            broker_id
+            for broker_id, broker in world.brokers.items()
+            if world.maps_check and broker.status.maps_checked == world.maps_check
+        ),
         unchecked_alive=frozenset(
             broker_id
             for broker_id in unchecked

@@ -157,7 +157,14 @@ def missing_reports(
         # A reassignment may have moved the partition since the map was written.
         awaited |= dict.fromkeys(sorted(state.holders))
         for report in reports.values():
-            awaited |= dict.fromkeys((*report.replicas, *(ref.broker_id for ref in report.isr)))
+            awaited |= dict.fromkeys(ref.broker_id for ref in report.isr)
+            # A broker that was about to get a replica may not have heard of it. If it has compared
+            # its disk and says nothing, it never will.
+            awaited |= dict.fromkeys(
+                broker_id
+                for broker_id in report.replicas
+                if broker_id in reports or broker_id not in brokers.checked
+            )
     return [
         broker_id
         for broker_id in awaited

@@ -164,3 +164,22 @@ def test_a_lost_map_is_made_again_with_the_move_that_was_in_progress() -> None:
             break
         kubernetes.obey()
     assert states(kubernetes)[0].holders >= holders
+
+
+def test_a_broker_that_never_heard_of_its_new_replica_is_not_waited_for() -> None:
+    """Only the old replica applied the map with which the move began. It names the new one in its
+    report, which has nothing to report itself."""
+    kubernetes = with_topic(3, partitions=1, replicas=1)
+    (old,) = states(kubernetes)[0].replicas
+    new = BrokerId(1 if old != 1 else 2)
+    backup = kubernetes.maps["orders"]
+    move(kubernetes, (new,), asked=old)
+    kubernetes.obey_one(old)
+    assert new in kubernetes.disks[old].known["orders"].spec.current_partitions[0].adding
+
+    restore(kubernetes, backup)
+    kubernetes.settle()
+    state = states(kubernetes)[0]
+    assert not state.reports_wanted
+    assert state.leader is not None
+    check_complete(kubernetes)
