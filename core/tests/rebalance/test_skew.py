@@ -6,8 +6,8 @@ import pytest
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.rebalance.brokers_load import Readings, reading_of
-from chiplog_core.rebalance.skew import MIN_EXCESS_BYTES, Skew, skew_of
 from chiplog_core.rebalance.settings import Goal
+from chiplog_core.rebalance.skew import MIN_EXCESS_BYTES, Skew, skew_of
 from tests.rebalance.test_brokers_load import ONE, THREE, TWO, named, page, process, state
 
 GIB = 2**30
