@@ -118,6 +118,19 @@ def next_step(view: AutoView, now: datetime) -> AutoStep:
     return _Steps(view, before or NEW, now.replace(microsecond=0)).step()
 
 
+def not_created(step: AutoStep, why: str) -> AutoStep:
+    """The step if the API server refused to create its Rebalance; `why` is what it said. The next
+    pass tries again. The planner makes a condition of the failure, and an Event when it changes."""
+    status, wanted = step.status, step.create
+    assert status is not None, "a cluster without automatic Rebalances creates none"
+    assert wanted is not None, "it was to be created"
+    failure = (
+        f"Rebalance {wanted.metadata.name} cannot be created: {why}. The operator tries it again: "
+        "correct the template, the operator's permissions, or the policy that refuses it"
+    )
+    return AutoStep(status=replace(status, failure=failure[:MAX_MESSAGE_LENGTH]))
+
+
 class _Steps:
     def __init__(self, view: AutoView, status: AutoRebalanceStatus, now: datetime) -> None:
         self._view = view
@@ -153,7 +166,8 @@ class _Steps:
             else:
                 self._create(name)
             return
-        self._set(created=True)
+        if not self._status.created:
+            self._set(created=True, failure="")
         state, outcome = found.status.state, found.status.outcome
         if state is RebalanceState.READY:
             self._end("")
@@ -170,7 +184,7 @@ class _Steps:
         }
         settings = self._settings.get(by_state[self._status.state])
         if settings is None:  # it was taken out of the spec in the meantime
-            self._set(state=AutoRebalanceState.IDLE, rebalance=None, brokers=())
+            self._set(state=AutoRebalanceState.IDLE, rebalance=None, brokers=(), failure="")
             return
         template = self._template(settings)
         if isinstance(template, str):

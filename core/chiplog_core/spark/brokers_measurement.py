@@ -96,9 +96,9 @@ def result_of(
     window: tuple[Readings, Readings],
     pinned: Pinned = NONE_PINNED,
 ) -> Result:
-    """The proposal with this name, in the form of a job's result. It may take minutes for very
-    large clusters (`docs/rebalance.md`). `window` has the first and the last
-    reading; `pinned` are partitions that stay as they are."""
+    """The proposal with this name, in the form of a job's result. It may take seconds for very
+    large clusters (`docs/performance.md`). `window` has the first and the last reading;
+    `pinned` are partitions that stay as they are."""
     load = measured_load(*window, partitions)
     try:
         settings = read_settings(

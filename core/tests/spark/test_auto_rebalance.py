@@ -25,6 +25,7 @@ from chiplog_core.spark.auto_rebalance import (
     AutoView,
     measures_skew,
     next_step,
+    not_created,
     staying_brokers,
 )
 from tests.planner.model import Kubernetes
@@ -330,6 +331,19 @@ def test_deleting_the_one_that_failed_has_it_tried_again() -> None:
     cluster.looks()
     assert [one.spec.brokers for one in cluster.created] == [(4,), (4,)]
     assert cluster.created[0].metadata.name != cluster.created[1].metadata.name
+
+
+def test_what_cannot_be_created_is_reported_until_it_is_there() -> None:
+    cluster = scaled_out()
+    cluster.look()
+    step = cluster.look(dies="actions")
+    assert step.create is not None
+    cluster.write(not_created(step, "rebalances is forbidden").status)
+    assert "cannot be created: rebalances is forbidden" in cluster.status.failure
+    step = cluster.look(dies="actions")
+    assert not_created(step, "rebalances is forbidden").status == cluster.status
+    cluster.looks(2)
+    assert (len(cluster.created), cluster.status.failure) == (1, "")
 
 
 # ---- templates ----

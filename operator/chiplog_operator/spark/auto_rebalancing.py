@@ -16,10 +16,19 @@ from chiplog_core.spark.auto_rebalance import (
     AutoView,
     measures_skew,
     next_step,
+    not_created,
     staying_brokers,
 )
 from chiplog_kube import kinds
-from chiplog_kube.api import AlreadyExists, ApiError, KubeApi, Manifest, NotFound
+from chiplog_kube.api import (
+    AlreadyExists,
+    ApiError,
+    Forbidden,
+    Invalid,
+    KubeApi,
+    Manifest,
+    NotFound,
+)
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
@@ -117,9 +126,13 @@ class AutoRebalancing:
                 await self._create(cluster, step.create)
             if step.delete is not None:
                 await self._delete(step.delete)
+        except (Forbidden, Invalid) as error:
+            if step.create is None:
+                _log_failure(key, error)
+                return
+            step = not_created(step, str(error))
         except ApiError as error:
-            facts = {"cluster": str(key), "error": str(error)}
-            logger.warning("auto_rebalance_not_carried_out", extra=facts)
+            _log_failure(key, error)
             return
         if step.status == cluster.status.auto_rebalance:
             return
@@ -169,6 +182,11 @@ class AutoRebalancing:
             )
         except NotFound:
             return
+
+
+def _log_failure(key: ClusterKey, error: ApiError) -> None:
+    facts = {"cluster": str(key), "error": str(error)}
+    logger.warning("auto_rebalance_not_carried_out", extra=facts)
 
 
 def _with(cluster: BrokerCluster, step: AutoStep) -> BrokerClusterStatus:

@@ -27,7 +27,7 @@ from chiplog_core.spark.verification_steps import VerificationView
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind
-from chiplog_kube.manifests import ObjectKey, condition_of, key_of
+from chiplog_kube.manifests import ObjectKey, condition_of, key_of, uid_of
 from chiplog_operator.caches import JOB_KINDS, Caches, ClusterKey, cluster_of
 from chiplog_operator.clock import Clock
 from chiplog_operator.concurrency import run_concurrently
@@ -126,12 +126,15 @@ class SparkLoop:
     async def run(self) -> None:
         """Reconcile until cancelled, or until another operator is active (`NotActive`)."""
         clock = self.parts.clock
-        while True:
-            self.parts.woken.clear()
-            await self._auto.reconcile()
-            await self._pass()
-            await self.parts.woken.within(self._pause_s())
-            await clock.sleep(COALESCE_S)
+        try:
+            while True:
+                self.parts.woken.clear()
+                await self._auto.reconcile()
+                await self._pass()
+                await self.parts.woken.within(self._pause_s())
+                await clock.sleep(COALESCE_S)
+        finally:
+            self._measuring.forget_all_but(())
 
     def _pause_s(self) -> float:
         """The seconds until the first object is due; never negative."""
@@ -151,6 +154,7 @@ class SparkLoop:
         rebalances = self.parts.caches[kinds.REBALANCES].objects
         self._verifications.sweep(verifications)
         self._rebalances.sweep(rebalances)
+        self._measuring.forget_all_but({uid_of(manifest) for manifest in rebalances.values()})
         parsed = self._verifications.readable(verifications)
         others = self._rebalances.readable(rebalances)
         self._carrying_out.forget_all_but(_named_applications([*parsed.values(), *others.values()]))

@@ -138,7 +138,7 @@ def test_an_operator_that_dies_at_any_write_creates_one(it: Auto) -> None:
     it.bench.run(scenario())
 
 
-def test_what_may_not_be_created_is_tried_again_and_harms_nobody(it: Auto) -> None:
+def test_what_may_not_be_created_is_reported_and_tried_again(it: Auto) -> None:
     def forbid(call: Call) -> ApiError | None:
         is_ours = (call.kind, call.verb) == ("Rebalance", "create")
         return Forbidden("rebalances is forbidden") if is_ours else None
@@ -151,9 +151,11 @@ def test_what_may_not_be_created_is_tried_again_and_harms_nobody(it: Auto) -> No
             await it.bench.live(60)
             assert (it.status()["state"], it.made()) == ("RebalanceOnScaleUp", [])
             assert it.spark.counts() == {1: 6}
+            assert "cannot be created: rebalances is forbidden" in it.warning()
+            assert it.events().count("AutoRebalanceFailed") == 1
             it.bench.api.fault = lambda _: None
             await it.bench.live(30)
-            assert len(it.made()) == 1
+            assert (len(it.made()), it.warning()) == (1, "")
 
     it.bench.run(scenario())
 

@@ -1,12 +1,17 @@
 """A whole operator that rebalances by the brokers' own counters, with no Spark anywhere."""
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
 
+from chiplog_core.model.spark_result import Result
 from chiplog_core.naming import labels
 from chiplog_kube import kinds
+from chiplog_operator.spark import measuring
 from tests.shell.broker_loads import LoadedBrokers
 from tests.shell.conftest import CLUSTER, NAMESPACE, Bench
-from tests.shell.test_rebalances import TOPIC, Spark
+from tests.shell.test_rebalances import NAME, TOPIC, Spark
 
 
 @pytest.fixture
@@ -160,5 +165,82 @@ def test_partitions_that_their_topic_places_stay_also_while_the_cluster_is_pause
             proposal = it.status()["proposal"]
             assert proposal["numPinnedPartitions"] == 4
             assert {one["partition"] for one in proposal["leaderMoves"]} <= {4, 5}
+
+    it.bench.run(scenario())
+
+
+def test_the_loop_does_not_wait_for_a_long_computation(
+    it: Spark, brokers: LoadedBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        finished, begun = asyncio.Event(), []
+
+        async def slow(compute: Callable[[], Result]) -> Result:
+            begun.append(compute)
+            await finished.wait()
+            return compute()
+
+        await begin(it, brokers)
+        monkeypatch.setattr(measuring, "PATIENCE_S", 0)
+        monkeypatch.setattr(asyncio, "to_thread", slow)
+        async with it.bench.running():
+            await it.apply(measure="Brokers")
+            await it.bench.live(30)
+            assert (it.state(), it.ready()) == ("PendingProposal", ("False", "Computing"))
+            it.name = "another"
+            await it.apply(measure="Brokers")
+            assert it.ready() == ("False", "BrokersCount"), "the loop goes on"
+            it.name = NAME
+            finished.set()
+            await it.bench.live(6)
+            assert (it.state(), len(begun)) == ("ProposalReady", 1)
+
+    it.bench.run(scenario())
+
+
+def test_a_computation_that_fails_begins_again(
+    it: Spark, brokers: LoadedBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        begun = []
+
+        async def fails_once(compute: Callable[[], Result]) -> Result:
+            begun.append(compute)
+            if len(begun) == 1:
+                raise MemoryError
+            return compute()
+
+        await begin(it, brokers)
+        monkeypatch.setattr(asyncio, "to_thread", fails_once)
+        async with it.bench.running():
+            await it.apply(measure="Brokers")
+            await it.bench.live(40)
+            assert (it.state(), len(begun)) == ("ProposalReady", 2)
+
+    it.bench.run(scenario())
+
+
+@pytest.mark.parametrize("seconds", [3, 30], ids=["counting", "computing"])
+def test_nothing_is_kept_of_a_rebalance_that_was_deleted(
+    it: Spark, brokers: LoadedBrokers, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    async def scenario() -> None:
+        never = asyncio.Event()
+
+        async def slow(_compute: Callable[[], Result]) -> bool:
+            return await never.wait()
+
+        await begin(it, brokers)
+        monkeypatch.setattr(measuring, "PATIENCE_S", 0)
+        monkeypatch.setattr(asyncio, "to_thread", slow)
+        async with it.bench.running() as system:
+            assert system.spark is not None
+            kept = system.spark._measuring
+            await it.apply(measure="Brokers")
+            await it.bench.live(seconds)
+            assert kept._first or kept._computing
+            await it.bench.api.delete(kinds.REBALANCES, NAMESPACE, NAME)
+            await it.bench.live(18)
+            assert (kept._first, kept._computing) == ({}, {})
 
     it.bench.run(scenario())
