@@ -37,6 +37,13 @@ def replication_factor(scene: Scene) -> None:
         change = json.dumps({"spec": {"replicas": count}})
         scene.cluster.kubectl("patch", "ct", scene.topic, "--type=merge", "-p", change)
         wait_replicas(scene.cluster, scene.topic, count)
+    eventually("the Topic says so", lambda: has_replicas(scene, 3), 10)
+
+
+def has_replicas(scene: Scene, count: int) -> bool:
+    """Whether the status of the Topic has this number, and no change any more."""
+    status = scene.cluster.kubectl.get("ct", scene.topic)["status"]
+    return bool(status["replicas"] == count and "replicasChange" not in status)
 
 
 def brokers_added_and_removed(scene: Scene) -> None:

@@ -1,12 +1,10 @@
 """Replicas move under load: clients lose nothing, and wait for no longer than for a new leader."""
 
-import json
-
 import pytest
 
 from e2e import measured
 from e2e.change.kafkas_tool import ongoing, plan_of, reassign
-from e2e.change.moved import broker_ids, wait_pods, wait_quiesced, wait_replicas
+from e2e.change.moved import broker_ids, wait_pods, wait_quiesced
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.replicas import places
 from e2e.main.setting_up import NewTopic
@@ -28,22 +26,6 @@ def check(traffic: Traffic, what: str) -> None:
     )
     traffic.check_records()
     assert max(gaps_s.values()) < 5 * GAP_LIMIT_S
-
-
-def test_the_number_of_replicas_follows_the_spec(
-    cluster: BrokerClusterUnderTest, new_topic: NewTopic
-) -> None:
-    topic = new_topic("replicated", PARTITIONS, replicas=1)
-    with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
-        for count in (3, 2):
-            change = json.dumps({"spec": {"replicas": count}})
-            cluster.kubectl("patch", "ct", topic, "--type=merge", "-p", change)
-            took_s = wait_replicas(cluster, topic, count)
-            measured.note(f"{PARTITIONS} partitions have {count} replicas after {took_s:.1f} s")
-    check(traffic, "replication factor 1 to 3 to 2")
-    status = cluster.kubectl.get("ct", topic)["status"]
-    assert status["replicas"] == 2
-    assert "replicasChange" not in status
 
 
 def test_brokers_are_added_and_removed(
