@@ -13,6 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from e2e.change.changes import Change
+from e2e.change.gaps import GAP_LIMIT_S
 from e2e.change.moved import wait_quiesced
 from e2e.chaos.ledger import Ledger
 from e2e.chaos.producers import LibrdkafkaProducer
@@ -23,7 +24,6 @@ from e2e.cluster import containers, processes
 from e2e.main.operator import Operator
 from e2e.main.replicas import wait_in_sync
 
-GAP_LIMIT_S = 1.0
 QUIET_S = 5.0
 # The change has begun by then, and is not complete.
 KILL_WITHIN_S = 4.0

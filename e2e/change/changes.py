@@ -8,12 +8,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from chiplog_core.ids import BrokerId
+from chiplog_core.naming import labels, names
 from e2e.change.kafkas_tool import plan_of, reassign
 from e2e.change.moved import broker_ids, wait_pods, wait_quiesced, wait_replicas
+from e2e.change.spec import configure
 from e2e.chaos.scene import Scene, check_effect
 from e2e.cluster import layout, node
 from e2e.cluster.kubectl import eventually
-from e2e.main.replicas import wait_in_sync
+from e2e.main.replicas import pod_of, wait_in_sync
+from e2e.spark.rebalances import RebalanceUnderTest, lead_all
 
 SCALE_LIMIT_S = 240
 ROLL_LIMIT_S = 300
@@ -99,6 +103,33 @@ def node_drained(scene: Scene) -> None:
     operator.wait_whole()
 
 
+def volume_replaced(scene: Scene) -> None:
+    """A leader gets a new, empty volume, and copies everything from the others."""
+    cluster, broker = scene.cluster, scene.some_leader()
+    pod, claim = pod_of(cluster, broker), names.volume_claim(cluster.name, BrokerId(broker))
+    session, before = scene.session(broker), cluster.uids("pvc")[claim]
+    cluster.kubectl("annotate", "pod", pod, f"{labels.DELETE_POD_AND_PVC}=true")
+    scene.wait_admitted(broker, session)
+    check_effect(f"another claim than before of {pod}", cluster.uids("pvc")[claim] != before)
+
+
+def evened_out(scene: Scene) -> None:
+    """Everything is put on two brokers, one of which leads all; then a Rebalance, measured by the
+    brokers, spreads it."""
+    cluster, partitions = scene.cluster, range(len(scene.places()))
+    all_on_two = plan_of(scene.topic, {one: [1, 2] for one in partitions})
+    reassign(cluster, all_on_two, "--execute")
+    wait_quiesced(cluster, SCALE_LIMIT_S)
+    lead_all(cluster, scene.topic, 1)
+    rebalance = RebalanceUnderTest(cluster.kubectl, cluster.name, "campaign")
+    rebalance.apply(measure="Brokers")
+    rebalance.wait("ProposalReady", SCALE_LIMIT_S)
+    rebalance.say("approve")
+    rebalance.wait("Ready", SCALE_LIMIT_S)
+    cluster.kubectl("delete", "rebalance", rebalance.name)
+    check_effect("replicas on every broker", {1, 2, 3} == set(scene.brokers()))
+
+
 def image_rolled(scene: Scene) -> None:
     """The brokers get another image, one after the other, and then the first one again."""
     first = scene.operator.references[BROKER_IMAGE]
@@ -117,8 +148,7 @@ def tag(one: layout.Node, image: str, other: str) -> None:
 
 def roll_to(scene: Scene, asked_for: str | None, image: str) -> None:
     """Set `spec.image`, or remove it for None, and wait until all brokers run `image`."""
-    change = json.dumps({"spec": {"image": asked_for}})
-    scene.cluster.kubectl("patch", "cbc", scene.cluster.name, "--type=merge", "-p", change)
+    configure(scene.cluster, image=asked_for)
 
     def all_run_it() -> bool:
         found = {one["metadata"]["name"]: images_of(one) for one in scene.cluster.pods()}
@@ -142,5 +172,7 @@ CHANGES = (
     Change("brokers 3, 5, 3", brokers_added_and_removed),
     Change("moved by Kafka's tool", moved_by_kafkas_tool),
     Change("node drained", node_drained),
+    Change("volume replaced", volume_replaced),
+    Change("evened out by a Rebalance", evened_out),
     Change("image rolled, twice", image_rolled),
 )

@@ -16,8 +16,11 @@ def plan_of(topic: str, targets: Mapping[int, Sequence[int]]) -> str:
     return json.dumps({"version": 1, "partitions": partitions})
 
 
-def reassign(cluster: BrokerClusterUnderTest, plan: str, *arguments: str) -> str:
-    """Run `kafka-reassign-partitions.sh` with this plan; returns what it printed."""
+def reassign(
+    cluster: BrokerClusterUnderTest, plan: str, *arguments: str, check: bool = True
+) -> str:
+    """Run `kafka-reassign-partitions.sh` with this plan; returns what it printed. Raises
+    `CommandFailed` if it fails, unless `check` is False."""
     return run_tool(
         "kafka-reassign-partitions.sh",
         "--bootstrap-server",
@@ -26,6 +29,7 @@ def reassign(cluster: BrokerClusterUnderTest, plan: str, *arguments: str) -> str
         "/dev/stdin",
         *arguments,
         input_text=plan,
+        check=check,
     )
 
 

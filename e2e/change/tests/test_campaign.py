@@ -14,8 +14,9 @@ import pytest
 from rich.console import Console
 
 from e2e import measured
-from e2e.change.campaign import GAP_LIMIT_S, Campaign, run_changes, table
+from e2e.change.campaign import Campaign, run_changes, table
 from e2e.change.changes import CHANGES, Change, replication_factor
+from e2e.change.gaps import GAP_LIMIT_S
 from e2e.chaos.scene import Scene
 from e2e.chaos.workload import PARTITIONS
 from e2e.lanes import is_full

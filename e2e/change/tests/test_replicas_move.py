@@ -3,6 +3,7 @@
 import pytest
 
 from e2e import measured
+from e2e.change.gaps import check_gaps
 from e2e.change.kafkas_tool import ongoing, plan_of, reassign
 from e2e.change.moved import broker_ids, wait_pods, wait_quiesced
 from e2e.main.broker_cluster import BrokerClusterUnderTest
@@ -13,19 +14,6 @@ from e2e.main.traffic import Traffic
 pytestmark = [pytest.mark.change, pytest.mark.timeout(400)]
 
 PARTITIONS = 6
-GAP_LIMIT_S = 1.0
-
-
-def check(traffic: Traffic, what: str) -> None:
-    """Check that nothing was lost, and print the longest gap beside its limit."""
-    gaps_s = traffic.noticed.longest_gaps_s()
-    shown = ", ".join(f"{one:.2f}" for one in gaps_s.values())
-    measured.note(
-        f"{what}: {traffic.sent} records, longest gaps per partition {shown} s "
-        f"(limit {GAP_LIMIT_S:.0f} s)"
-    )
-    traffic.check_records()
-    assert max(gaps_s.values()) < 5 * GAP_LIMIT_S
 
 
 def test_brokers_are_added_and_removed(
@@ -43,7 +31,7 @@ def test_brokers_are_added_and_removed(
         took_s = wait_quiesced(cluster, 180)
         took_s += wait_pods(cluster, 1, 2, 3)
         measured.note(f"two of five brokers emptied and removed in {took_s:.1f} s")
-    check(traffic, "brokers 3 to 5 to 3")
+    check_gaps(traffic, "brokers 3 to 5 to 3")
     assert {one for place in places(cluster, spread) for one in place.replicas} == {1, 2, 3}
 
 
@@ -56,7 +44,7 @@ def test_kafkas_tool_moves_partitions(cluster: BrokerClusterUnderTest, new_topic
         said = reassign(cluster, moved, "--execute")
         assert "Successfully started partition reassignments" in said, said
         wait_quiesced(cluster, 60)
-    check(traffic, "two partitions moved by kafka-reassign-partitions.sh")
+    check_gaps(traffic, "two partitions moved by kafka-reassign-partitions.sh")
     assert [list(place.replicas) for place in places(cluster, topic)] == targets
     said = reassign(cluster, moved, "--verify")
     assert said.count("is completed") == 2, said

@@ -1,11 +1,11 @@
 """A change waits for its approval and is then rolled under load; maintenance; restarts by hand."""
 
-import json
-
 import pytest
 
 from chiplog_core.naming import labels
 from e2e import measured
+from e2e.change.gaps import check_gaps
+from e2e.change.spec import configure
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Life, Manifest, shown
 from e2e.main.replicas import places, wait_in_sync
@@ -15,16 +15,9 @@ from e2e.main.traffic import Traffic
 pytestmark = [pytest.mark.change, pytest.mark.timeout(400)]
 
 PARTITIONS = 6
-GAP_LIMIT_S = 1.0
 ROLL_LIMIT_S = 150
 SETTLED_LIMIT_S = 60
 SAFE = {"min.insync.replicas": 2}
-
-
-def patch(cluster: BrokerClusterUnderTest, **spec: object) -> None:
-    """Change these fields of the BrokerCluster's spec."""
-    change = json.dumps({"spec": spec})
-    cluster.kubectl("patch", "cbc", cluster.name, "--type=merge", "-p", change)
 
 
 def condition(cluster: BrokerClusterUnderTest, type_: str) -> Manifest:
@@ -78,25 +71,13 @@ def is_ready(pod: Manifest) -> bool:
     )
 
 
-def note_traffic(traffic: Traffic, what: str) -> None:
-    """Check that nothing was lost, and print the longest gaps beside their limit."""
-    gaps_s = traffic.noticed.longest_gaps_s()
-    texts = ", ".join(f"{one:.2f}" for one in gaps_s.values())
-    measured.note(
-        f"{what}: {traffic.sent} records, 0 lost, longest gaps per partition {texts} s "
-        f"(limit {GAP_LIMIT_S:.0f} s)"
-    )
-    traffic.check_records()
-    assert max(gaps_s.values()) < 5 * GAP_LIMIT_S
-
-
 def test_a_change_waits_for_its_approval_and_is_then_rolled_under_load(
     cluster: BrokerClusterUnderTest, new_topic: NewTopic
 ) -> None:
     topic = new_topic("approved", PARTITIONS, replicas=3, config=SAFE)
     wait_in_sync(cluster)
     before = cluster.broker_pods()
-    patch(
+    configure(
         cluster,
         rollPolicy={"approval": "Manual"},
         config={"socket.request.max.bytes": 90_000_000},
@@ -112,7 +93,7 @@ def test_a_change_waits_for_its_approval_and_is_then_rolled_under_load(
         approval = f"{labels.APPROVED_REVISION}={status['revision']}"
         cluster.kubectl("annotate", "cbc", cluster.name, approval)
         took_s = wait_restarted(cluster, before)
-    note_traffic(traffic, f"an approved change of {len(before)} brokers in {took_s:.0f} s")
+    check_gaps(traffic, f"an approved change of {len(before)} brokers in {took_s:.0f} s")
     wait_reason(cluster, "ConfigurationApplied", "Applied")
     assert "roll" not in cluster.kubectl.get("cbc", cluster.name)["status"]
     cluster.kubectl("annotate", "cbc", cluster.name, f"{labels.APPROVED_REVISION}-")
@@ -124,15 +105,15 @@ def test_a_broker_under_maintenance_leads_nothing(
     topic = new_topic("maintained", PARTITIONS, replicas=3, config=SAFE)
     wait_in_sync(cluster)
     with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
-        patch(cluster, maintenance={"brokers": [2]})
+        configure(cluster, maintenance={"brokers": [2]})
         wait_reason(cluster, "Maintenance", "LeadingNothing")
         states = places(cluster, topic)
         assert 2 not in {one.leader for one in states}
         assert all(2 in one.in_sync for one in states), "it still follows"
-    note_traffic(traffic, "a broker under maintenance")
+    check_gaps(traffic, "a broker under maintenance")
     placed = places(cluster, new_topic("beside", PARTITIONS, replicas=2))
     assert {one for state in placed for one in state.replicas} == {1, 3}
-    patch(cluster, maintenance=None)
+    configure(cluster, maintenance=None)
 
 
 def test_an_annotation_of_the_cluster_restarts_every_broker_in_its_window(
@@ -141,7 +122,7 @@ def test_an_annotation_of_the_cluster_restarts_every_broker_in_its_window(
     wait_in_sync(cluster)
     before = cluster.broker_pods()
     never_soon = {"schedule": "0 0 29 2 *", "duration": "1m"}
-    patch(cluster, rollPolicy={"timeZone": "Europe/Berlin", "windows": [never_soon]})
+    configure(cluster, rollPolicy={"timeZone": "Europe/Berlin", "windows": [never_soon]})
     cluster.kubectl("annotate", "cbc", cluster.name, f"{labels.MANUAL_ROLLING_UPDATE}=true")
 
     def waits_for_window() -> bool:
@@ -153,7 +134,7 @@ def test_an_annotation_of_the_cluster_restarts_every_broker_in_its_window(
 
     eventually("the restarts wait", waits_for_window, SETTLED_LIMIT_S, every_s=0.5)
     assert cluster.broker_pods() == before
-    patch(cluster, rollPolicy=None)
+    configure(cluster, rollPolicy=None)
     took_s = wait_restarted(cluster, before)
     measured.note(f"all brokers restarted by one annotation in {took_s:.0f} s")
     left = cluster.kubectl.get("cbc", cluster.name)["metadata"].get("annotations", {})

@@ -6,6 +6,7 @@ import pytest
 
 from chiplog_core.naming import labels
 from e2e import measured
+from e2e.change.gaps import check_gaps
 from e2e.change.moved import wait_pods, wait_quiesced
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
@@ -18,19 +19,7 @@ pytestmark = [pytest.mark.change, pytest.mark.timeout(400)]
 PARTITIONS = 6
 REBUILT = 2
 LIMIT_S = 120
-GAP_LIMIT_S = 1.0
 OPERATOR_ACCOUNT = "system:serviceaccount:chiplog-system:chiplog-operator"
-
-
-def check(traffic: Traffic, what: str) -> None:
-    """Check that nothing was lost, and print the longest gap beside its limit."""
-    longest_s = max(traffic.noticed.longest_gaps_s().values())
-    measured.note(
-        f"{what}: {traffic.sent} records, none lost, longest gap of a partition {longest_s:.2f} s "
-        f"(limit {GAP_LIMIT_S:.0f} s)"
-    )
-    traffic.check_records()
-    assert longest_s < 5 * GAP_LIMIT_S
 
 
 def condition(cluster: BrokerClusterUnderTest, type_: str) -> Manifest:
@@ -77,7 +66,7 @@ def test_an_annotated_pod_gets_a_new_volume(
         took_s += cluster.wait_cluster_ready()
         took_s += wait_in_sync(cluster)
     measured.note(f"a broker with a new volume is in every ISR again after {took_s:.1f} s")
-    check(traffic, "pod and volume of a broker made anew")
+    check_gaps(traffic, "pod and volume of a broker made anew")
     assert not condition(cluster, "RebuildRefused")
 
 
@@ -112,7 +101,7 @@ def test_a_drained_node_costs_no_gap(cluster: BrokerClusterUnderTest, new_topic:
             cluster.kubectl("uncordon", node)
         cluster.wait_cluster_ready()
         wait_in_sync(cluster)
-    check(traffic, "a node drained and uncordoned")
+    check_gaps(traffic, "a node drained and uncordoned")
     spec = cluster.kubectl.get("brk", f"{cluster.name}-{REBUILT}")["spec"]
     assert spec["intent"] == "Serve"
 
