@@ -281,15 +281,14 @@ def _described(
 ) -> BrokerSpec:
     """The spec with the broker's present rack, addresses, node ports and configuration."""
     inherited = settings.inherited
+    assert inherited is not None, "a spec without problems says what topics inherit"
     throttles = throttle_config(world, cluster, spec.config)
     return replace(
         spec,
         rack=_rack(world, cluster, spec),
         endpoints=broker_endpoints(world, cluster, spec.broker_id, spec.endpoints),
         node_ports=kept_node_ports(world, cluster, spec.broker_id, spec.node_ports),
-        config=spec.config
-        if inherited is None
-        else {**config_for_brokers(cluster, inherited), **throttles},
+        config={**config_for_brokers(cluster, inherited), **throttles},
     )
 
 

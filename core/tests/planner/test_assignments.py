@@ -17,7 +17,7 @@ from chiplog_core.planner.assignments import MAX_SHOWN, in_force, shown
 from tests.planner.copying import Copying
 from tests.planner.objects import topic
 from tests.planner.rebalances import move
-from tests.planner.test_reassignments import act, answers, ask
+from tests.planner.test_reassignments import act, answers, ask, hide_generation
 from tests.planner.test_replica_orders import approved, to
 from tests.planner.test_wanted_replicas import (
     check_complete,
@@ -102,6 +102,26 @@ def test_initial_assignments_are_for_the_creation_only() -> None:
     kubernetes.settle()
     assert kubernetes.plan().brokers == (1, 2, 3)
     check_complete(kubernetes)
+
+
+def test_only_the_generation_that_clients_see_follows_assignments() -> None:
+    """What clients do not see leaves a broker that is to be removed, and else stays."""
+    kubernetes = with_topic(4, partitions=2, replicas=2)
+    hidden = hide_generation(kubernetes)
+    apply(kubernetes, {0: (1, 2), 1: (2, 1)}, partitions=2)
+    kubernetes.settle()
+    assert replicas(kubernetes) == [(1, 2), (2, 1)]
+    assert kubernetes.maps["orders"].spec.generations[0] == hidden
+
+    scale(kubernetes, 3)
+    kubernetes.settle()
+    assert replicas(kubernetes) == [(1, 2), (2, 1)]
+    assert kubernetes.plan().brokers == (1, 2, 3)
+    for was, now in zip(
+        hidden.partitions, kubernetes.maps["orders"].spec.generations[0].partitions, strict=True
+    ):
+        assert 4 not in now.replicas
+        assert {one for one in was.replicas if one != 4} <= set(now.replicas)
 
 
 def test_assignments_come_before_initial_ones() -> None:

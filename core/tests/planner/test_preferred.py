@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from chiplog_core.ids import ReplicaRef
+from chiplog_core.ids import BrokerId, ReplicaRef
 from chiplog_core.model.conditions import Condition, ConditionStatus, ConditionType
 from chiplog_core.observed.broker_states import ProcessState
 from chiplog_core.observed.world import World
@@ -59,6 +59,18 @@ def test_the_first_of_the_replicas_has_to_be_in_sync_alive_and_there_to_stay() -
     assert chosen("2@1 3@1") is None
     assert chosen(first=GONE) is None
     assert chosen(first_leaves=True) is None
+
+
+def test_a_partition_that_is_being_moved_keeps_its_leader_until_the_switch() -> None:
+    brokers = broker_states(broker_state("1@1"), broker_state("2@1"), broker_state("3@1"))
+    still = state("1@1 2@1", "2@1")
+    assert preferred(still, TOPIC, brokers) == ref("1@1")
+
+    for moving in (
+        replace(still, adding=(BrokerId(1),)),
+        replace(still, removing=(BrokerId(3),)),
+    ):
+        assert preferred(moving, TOPIC, brokers) is None
 
 
 def world(*conditions: Condition) -> World:

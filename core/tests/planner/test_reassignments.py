@@ -14,15 +14,17 @@ from chiplog_core.admin.operations import PartitionTarget, ReassignPartitions
 from chiplog_core.ids import BrokerId, PartitionEpoch, PartitionIndex, ReplicaRef
 from chiplog_core.limits import MAX_REPLICAS_PER_PARTITION
 from chiplog_core.model.admin import AdminRequest
-from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.model.partition_map import Fence, FencePurpose, Generation, PartitionState
 from chiplog_core.model.reassignment import Leftover
 from chiplog_core.naming import labels
-from chiplog_core.observed.broker_states import find_broker_states
+from chiplog_core.observed.broker_states import ProcessState, find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
-from chiplog_core.planner.reassignment import gather_move_reports, next_step
+from chiplog_core.planner.reassignment import begin, gather_move_reports, next_step
 from chiplog_core.validate.partition_map import check_change
 from tests.planner.copying import Copying
-from tests.planner.objects import topic
+from tests.planner.objects import ref, topic
+from tests.planner.test_elections import TOPIC, broker_state, broker_states
+from tests.planner.test_elections import state as partition_state
 
 ASKED = 1
 """The broker that gets the requests."""
@@ -78,6 +80,16 @@ def put(kubernetes: Copying, operation: ReassignPartitions, asked: int = ASKED) 
         deadline=kubernetes.now + timedelta(seconds=30),
     )
     kubernetes.status(asked, replace(status, requests=(request,)))
+
+
+def hide_generation(kubernetes: Copying) -> Generation:
+    """Another generation of the topic, which clients do not see, with the same replicas."""
+    known = kubernetes.maps["orders"]
+    (generation,) = known.spec.generations
+    hidden = replace(generation, topic_id=kubernetes.new_topic_id())
+    spec = replace(known.spec, generations=(hidden, generation))
+    kubernetes.maps["orders"] = kubernetes.stored(replace(known, spec=spec))
+    return hidden
 
 
 def act(kubernetes: Copying, times: int = 1) -> None:
@@ -359,6 +371,97 @@ def test_a_paused_topic_does_not_move() -> None:
     act(kubernetes)
 
     assert answer(kubernetes).code is Code.POLICY_VIOLATION
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"hibernated": True}, {"fence": Fence(number=1, purpose=FencePurpose.HIBERNATE)}],
+)
+def test_a_topic_that_hibernates_or_refuses_writes_does_not_move(change: dict[str, Any]) -> None:
+    kubernetes = cluster()
+    before = kubernetes.maps["orders"]
+    frozen = kubernetes.stored(replace(before, spec=replace(before.spec, **change)))
+    kubernetes.maps["orders"] = frozen
+    ask(kubernetes, {0: elsewhere(states(kubernetes)[0])})
+    act(kubernetes, 2)
+
+    assert answers(kubernetes) == {
+        0: (
+            Code.INVALID_REPLICA_ASSIGNMENT,
+            "the topic does not change while it is hibernated or refuses writes",
+        )
+    }
+    assert kubernetes.maps["orders"] is frozen
+
+
+def test_a_topic_whose_object_is_gone_can_be_moved() -> None:
+    """Its records are kept, and nobody says how many replicas they have."""
+    kubernetes = cluster(deletionPolicy="Retain")
+    kubernetes.delete("orders")
+    kubernetes.settle()
+    assert not kubernetes.topics
+    ask(kubernetes, {0: (1, 2, 3)})
+    act(kubernetes, 2)
+    assert answers(kubernetes) == {0: (Code.NONE, "")}
+    kubernetes.settle()
+
+    assert states(kubernetes)[0].replicas == (1, 2, 3)
+
+
+def test_only_the_generation_that_clients_see_is_reassigned() -> None:
+    kubernetes = cluster()
+    hidden = hide_generation(kubernetes)
+    target = elsewhere(states(kubernetes)[0])
+    ask(kubernetes, {0: target})
+    kubernetes.settle()
+
+    assert states(kubernetes)[0].replicas == target
+    assert kubernetes.maps["orders"].spec.generations[0] == hidden
+
+
+def test_a_move_is_not_cancelled_when_only_added_replicas_are_in_sync() -> None:
+    """Without them, no replica would have all records."""
+    kubernetes = cluster(6, partitions=1, replicas=3)
+    before = states(kubernetes)[0]
+    added = tuple(one for one in kubernetes.brokers if one not in before.replicas)
+    asked = added[0]
+    ask(kubernetes, {0: added}, asked)
+    act(kubernetes, 2)
+    kubernetes.kill(added[2])
+    for _ in range(5):
+        act(kubernetes)
+        kubernetes.obey()
+    for one in before.replicas:
+        kubernetes.kill(one)
+    kubernetes.settle()
+    moving = states(kubernetes)[0]
+    assert {ref.broker_id for ref in moving.isr} == set(added[:2])
+
+    ask(kubernetes, {0: None}, asked)
+    act(kubernetes, 2)
+    (found,) = kubernetes.brokers[asked].spec.answers
+    (verdict,) = from_answer(found).partitions
+    assert (verdict.code, verdict.message) == (
+        Code.INVALID_REPLICA_ASSIGNMENT,
+        "only 0 replicas would remain in sync, fewer than min.insync.replicas (2)",
+    )
+    assert states(kubernetes)[0] == moving
+
+
+def test_a_cancellation_waits_for_an_old_replica_that_can_lead() -> None:
+    """The leader is on the broker that would lose its replica."""
+    moving = replace(
+        partition_state("1@1 2@1", "2@1", replicas=(2, 1)),
+        adding=(BrokerId(2),),
+        removing=(BrokerId(1),),
+    )
+    silent = broker_states(broker_state("1@1", ProcessState.UNKNOWN), broker_state("2@1"))
+    alive = broker_states(broker_state("1@1"), broker_state("2@1"))
+
+    assert begin(moving, moving.assigned, TOPIC, silent) is moving
+    after = begin(moving, moving.assigned, TOPIC, alive)
+    assert (after.leader, after.replicas, after.isr) == (ref("1@1"), (1,), (ref("1@1"),))
+    assert after.leader_epoch > moving.leader_epoch
 
 
 def test_a_partition_with_fewer_replicas_than_min_isr_can_be_moved() -> None:

@@ -49,6 +49,12 @@ def scale(kubernetes: Copying, brokers: int) -> None:
             kubernetes.start(broker_id)
 
 
+def hibernate(kubernetes: Copying, *, is_hibernated: bool) -> None:
+    known = kubernetes.maps["orders"]
+    spec = replace(known.spec, hibernated=is_hibernated)
+    kubernetes.maps["orders"] = kubernetes.stored(replace(known, spec=spec))
+
+
 def check_complete(kubernetes: Copying) -> None:
     """Every replica is in sync, nothing is left over, and no broker is asked for."""
     for _, _, state in partitions_of(kubernetes.maps.values()):
@@ -238,6 +244,20 @@ def test_a_partition_that_is_added_meanwhile_has_the_new_number() -> None:
     kubernetes.settle()
 
     check_complete(kubernetes)
+
+
+def test_a_hibernated_topic_gets_its_replicas_when_it_is_woken() -> None:
+    kubernetes = with_topic(partitions=2, replicas=1)
+    before = states(kubernetes)
+    hibernate(kubernetes, is_hibernated=True)
+    kubernetes.apply(topic(partitions=2, replicas=3))
+    kubernetes.settle()
+    assert states(kubernetes) == before
+
+    hibernate(kubernetes, is_hibernated=False)
+    kubernetes.settle()
+    check_complete(kubernetes)
+    assert {len(state.replicas) for state in states(kubernetes)} == {3}
 
 
 def test_a_change_can_be_taken_back() -> None:

@@ -1,5 +1,7 @@
 """Replica moves: an even spread of bytes, racks kept apart, brokers emptied."""
 
+from collections import Counter
+
 from hypothesis import given
 
 from chiplog_core.ids import BrokerId
@@ -90,6 +92,28 @@ def test_to_added_brokers_only() -> None:
     loads = bytes_of(world, moved)
     assert loads[BrokerId(3)] == 0
     assert loads[BrokerId(4)] > 10_000
+
+
+def test_an_added_broker_gets_no_replica_whose_partition_is_in_its_rack() -> None:
+    members = tuple(
+        Broker(broker_id=BrokerId(number), rack=rack)
+        for number, rack in [(1, "a"), (2, "b"), (3, "b")]
+    )
+    found = tuple(partition(index, (1, 2)) for index in range(20))
+    world = World(members, found, {one.name: rated(1.0, 1000) for one in found})
+
+    moved = after(world, read_settings(mode="add-brokers", brokers=[3]))
+
+    assert Counter(moved.values()) == {(1, 2): 10, (1, 3): 10}, "broker 1 stays the fullest"
+
+
+def test_a_broker_gets_no_second_replica_of_a_partition() -> None:
+    """The other replica is so large that its move would only reverse the difference."""
+    found = (partition(0, (1, 2)), partition(1, (1,)))
+    sizes = {found[0].name: rated(1.0, 100), found[1].name: rated(1.0, 900)}
+    world = World(brokers(2), found, sizes)
+
+    assert after(world) == orders(world)
 
 
 def test_a_broker_that_is_removed_is_empty_afterwards() -> None:

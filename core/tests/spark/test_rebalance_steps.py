@@ -178,6 +178,16 @@ def test_stopped_in_the_middle_it_stays_where_it_is() -> None:
     assert world.state == "Stopped"  # although spec.approvedProposal still names it
 
 
+def test_moves_can_be_stopped_although_the_status_does_not_count_them() -> None:
+    """As one that somebody edited."""
+    world = in_state(RebalanceState.REBALANCING)
+    world.rebalance = replace(world.rebalance, status=replace(world.status, moves=None))
+    world.say("stop")
+
+    assert (world.state, world.ready()) == ("Stopped", ("False", "Stopped"))
+    assert world.status.moves is None
+
+
 def test_a_measuring_that_is_stopped_ends_with_its_application() -> None:
     world = World()
     world.look()
