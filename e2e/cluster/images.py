@@ -25,6 +25,8 @@ from e2e.cluster.layout import Node
 from e2e.cluster.shell import run
 
 # Debian bookworm's Python, and the platforms whose wheels run there.
+# How often a program that printed nothing is run.
+RUNS = 5
 PYTHON = "3.11"
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
@@ -156,6 +158,19 @@ def buildah(*arguments: str, timeout_s: float = 1800) -> str:
     )
 
 
+def printed_in(container: str, *command: str) -> str:
+    """What a program that prints something prints in a container of buildah's.
+
+    With `chroot` isolation buildah can lose what a program prints that ends at once, and reports
+    success: then the program is run again. Raises `CommandFailed` if the program fails, and
+    `RuntimeError` if it prints nothing.
+    """
+    for _ in range(RUNS):
+        if printed := buildah("run", container, "--", *command):
+            return printed
+    raise RuntimeError(f"{' '.join(command)} prints nothing in {container}")
+
+
 @dataclass(frozen=True, slots=True)
 class Component:
     """An image that is built from a Dockerfile, a lock of Python requirements, and our packages."""
@@ -234,7 +249,7 @@ def installed_in(image: Image) -> str:
     """The text of dpkg's status file in an image of buildah's storage."""
     container = buildah("from", "--pull-never", image.reference).strip().splitlines()[-1]
     try:
-        return buildah("run", container, "cat", f"/{debian_packages.INSTALLED}")
+        return printed_in(container, "cat", f"/{debian_packages.INSTALLED}")
     finally:
         buildah("rm", container)
 

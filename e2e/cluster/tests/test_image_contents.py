@@ -61,16 +61,16 @@ def of_kind(bill: Any, kind: str) -> list[list[str]]:
 
 
 def test_the_bill_names_what_is_in_the_image_and_no_more(image: Image, container: str) -> None:
-    text = buildah("run", container, "cat", f"/{sbom.PATH}")
+    text = images.printed_in(container, "cat", f"/{sbom.PATH}")
     assert text == image.bill.read_text(), "beside the archive lies the same"
     bill = json.loads(text)
     query = ("dpkg-query", "--show", "--showformat", "${db:Status-Abbrev} ${Package} ${Version}\n")
-    debian = [line.split() for line in buildah("run", container, "--", *query).splitlines()]
+    debian = [line.split() for line in images.printed_in(container, *query).splitlines()]
     assert of_kind(bill, "deb") == sorted(rest for state, *rest in debian if state == "ii")
-    python = json.loads(buildah("run", container, "--", "python3", "-c", INSTALLED))
+    python = json.loads(images.printed_in(container, "python3", "-c", INSTALLED))
     assert of_kind(bill, "pypi") == python
     if image.name == "chiplog/spark":
-        jars = int(buildah("run", container, "--", "sh", "-c", JARS))
+        jars = int(images.printed_in(container, "sh", "-c", JARS))
         assert len(of_kind(bill, "maven")) + len(of_kind(bill, "generic")) == jars
 
 
