@@ -24,9 +24,9 @@ from e2e.cluster.content import content_key
 from e2e.cluster.layout import Node
 from e2e.cluster.shell import run
 
-# Debian bookworm's Python, and the platforms whose wheels run there.
 # How often a program that printed nothing is run.
 RUNS = 5
+# Debian bookworm's Python, and the platforms whose wheels run there.
 PYTHON = "3.11"
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
