@@ -237,6 +237,6 @@ MUTANTS: Final = (
         "a broker is retired while it has the only replica",
         moving(2.0, "broker removed", replicas=1, brokers=3),
         frozenset({"not-healed", "not-readable", "no-progress"}) | LOSS,
-        plant(brokers_module, "_holding", lambda *_: frozenset()),
+        plant(brokers_module, "holding", lambda *_: frozenset()),
     ),
 )
