@@ -38,10 +38,15 @@ class Change:
 def replication_factor(scene: Scene) -> None:
     """Replication factor 1, 3, 2 and 3 again."""
     for count in (1, 3, 2, 3):
-        change = json.dumps({"spec": {"replicas": count}})
-        scene.cluster.kubectl("patch", "ct", scene.topic, "--type=merge", "-p", change)
-        wait_replicas(scene.cluster, scene.topic, count)
+        set_replicas(scene, count)
     eventually("the Topic says so", lambda: has_replicas(scene, 3), 10)
+
+
+def set_replicas(scene: Scene, count: int) -> None:
+    """Change the number of replicas of the topic, and wait until it has them."""
+    change = json.dumps({"spec": {"replicas": count}})
+    scene.cluster.kubectl("patch", "ct", scene.topic, "--type=merge", "-p", change)
+    wait_replicas(scene.cluster, scene.topic, count)
 
 
 def has_replicas(scene: Scene, count: int) -> bool:
@@ -73,6 +78,7 @@ def brokers_added_and_removed(scene: Scene) -> None:
 
 def moved_by_kafkas_tool(scene: Scene) -> None:
     """Every partition goes from two of three brokers to two others, leaders included."""
+    set_replicas(scene, 2)  # a reassignment must keep the number that the spec has
     ids = sorted(broker_ids(scene.cluster))
     for shift in (1, 2):
         targets = [
@@ -83,6 +89,7 @@ def moved_by_kafkas_tool(scene: Scene) -> None:
         wait_quiesced(scene.cluster, SCALE_LIMIT_S)
         found = [list(place.replicas) for place in scene.places()]
         check_effect(f"replicas {targets}, not {found}", found == targets)
+    set_replicas(scene, 3)
 
 
 def node_drained(scene: Scene) -> None:
@@ -117,6 +124,7 @@ def evened_out(scene: Scene) -> None:
     """Everything is put on two brokers, one of which leads all; then a Rebalance, measured by the
     brokers, spreads it."""
     cluster, partitions = scene.cluster, range(len(scene.places()))
+    set_replicas(scene, 2)
     all_on_two = plan_of(scene.topic, {one: [1, 2] for one in partitions})
     reassign(cluster, all_on_two, "--execute")
     wait_quiesced(cluster, SCALE_LIMIT_S)
@@ -128,6 +136,7 @@ def evened_out(scene: Scene) -> None:
     rebalance.wait("Ready", SCALE_LIMIT_S)
     cluster.kubectl("delete", "rebalance", rebalance.name)
     check_effect("replicas on every broker", {1, 2, 3} == set(scene.brokers()))
+    set_replicas(scene, 3)
 
 
 def image_rolled(scene: Scene) -> None:
