@@ -41,6 +41,7 @@ from chiplog_kube.manifests import annotations_of, key_of, labels_of, metadata, 
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.claim_owners import ClaimOwners
+from chiplog_operator.claim_patches import patch_claim
 from chiplog_operator.clock import Clock
 from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.resources import build
@@ -392,18 +393,10 @@ class Applier:
             "metadata": {"uid": uid_of(claim)},
             "spec": {"resources": {"requests": {"storage": size}}},
         }
-        name = key_of(claim).name
-        try:
-            patched = await self._api.patch(
-                kinds.VOLUME_CLAIMS, *key_of(claim), patch, field_manager=labels.OPERATOR
-            )
-        except (Conflict, NotFound, Unavailable):
-            return ""
-        except ApiError as error:
-            return f"PersistentVolumeClaim {name} cannot grow to {size}: {error}"
-        logger.info("claim_grown", extra={"object": name, "size": size})
-        self._caches[kinds.VOLUME_CLAIMS].put(patched)
-        return None
+        failure = await patch_claim(self._api, self._caches, claim, patch, "claim_grown", size=size)
+        if isinstance(failure, ApiError):
+            return f"PersistentVolumeClaim {key_of(claim).name} cannot grow to {size}: {failure}"
+        return failure
 
     def _unwanted(
         self, key: ClusterKey, cluster: BrokerCluster, keep: Set[tuple[str, str]]

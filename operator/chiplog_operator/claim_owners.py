@@ -5,19 +5,16 @@ field decides by an ownerReference, which is set when it becomes true and remove
 false. A claim whose owner is an earlier BrokerCluster of the same name is released, too.
 """
 
-import logging
-
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.naming import labels, names
+from chiplog_core.naming import names
 from chiplog_core.naming.api import API_VERSION, BROKER_CLUSTER
 from chiplog_kube import kinds
-from chiplog_kube.api import ApiError, Conflict, KubeApi, Manifest, NotFound, Unavailable
+from chiplog_kube.api import ApiError, KubeApi, Manifest
 from chiplog_kube.manifests import key_of, metadata, uid_of, version_of
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.claim_patches import patch_claim
 from chiplog_operator.writes import Authority, NotActive
-
-logger = logging.getLogger(__name__)
 
 
 class ClaimOwners:
@@ -58,18 +55,13 @@ class ClaimOwners:
                 "ownerReferences": owners,
             }
         }
-        name = key_of(claim).name
-        try:
-            patched = await self._api.patch(
-                kinds.VOLUME_CLAIMS, *key_of(claim), patch, field_manager=labels.OPERATOR
-            )
-        except (Conflict, NotFound, Unavailable):
-            return ""
-        except ApiError as error:
-            return f"the owner of PersistentVolumeClaim {name} cannot be set: {error}"
-        logger.info("claim_owner_set", extra={"object": name, "owned": bool(owners)})
-        self._caches[kinds.VOLUME_CLAIMS].put(patched)
-        return None
+        failure = await patch_claim(
+            self._api, self._caches, claim, patch, "claim_owner_set", owned=bool(owners)
+        )
+        if isinstance(failure, ApiError):
+            name = key_of(claim).name
+            return f"the owner of PersistentVolumeClaim {name} cannot be set: {failure}"
+        return failure
 
 
 def _is_data_claim(claim: Manifest, key: ClusterKey) -> bool:

@@ -3,7 +3,7 @@
 Whether one may be deleted was decided by the planner, from caches. So everything it was decided
 from is read again, consistently, before the deletion: the BrokerCluster, all PartitionMaps and
 Brokers, the pods, the StatefulSet, and the claim itself. If anything differs, nothing is deleted:
-`Conflict` is raised, and the next plan decides anew. The deletion names the claim by uid and
+`Conflict` is raised, and the next plan decides again. The deletion names the claim by uid and
 resource version.
 """
 

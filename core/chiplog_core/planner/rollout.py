@@ -22,7 +22,7 @@ from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.restart_limits import RestartLimits, find_limits
 from chiplog_core.planner.restart_requests import is_requested_for_all, restart_requests
 from chiplog_core.planner.roll_gate import UNKNOWN_CAUSE, RollGate, Wait
-from chiplog_core.planner.volume_losses import losing_volumes
+from chiplog_core.planner.volume_losses import losing_volumes, retired_brokers
 
 CONFIG_CHANGE = "ConfigChangeRequiresRestart"
 
@@ -88,15 +88,8 @@ class RollScene:
     @property
     def going(self) -> frozenset[BrokerId]:
         """Brokers whose pods are being deleted, but for those under maintenance."""
-        pods, brokers = self.world.pods.items(), self.world.brokers
-        return frozenset(
-            one
-            for one, pod in pods
-            if pod.deleting
-            and one not in self.held
-            # One that is retired has no data, and nothing to come back for.
-            and not (one in brokers and brokers[one].spec.retired)
-        )
+        deleting = frozenset(one for one, pod in self.world.pods.items() if pod.deleting)
+        return deleting - self.held - retired_brokers(self.world) if deleting else deleting
 
     @property
     def down(self) -> frozenset[BrokerId]:
@@ -148,8 +141,8 @@ def plan_rollout(scene: RollScene) -> Rollout:
         return found
     if world.unreadable_maps:
         return replace(found, unreadable_maps=tuple(sorted(world.unreadable_maps)))
-    limits = find_limits(world.maps, scene.brokers)
-    chosen = _choose(scene, pending, limits)
+    limits, losing = find_limits(world.maps, scene.brokers), losing_volumes(world)
+    chosen = _choose(scene, [one for one in pending if one not in losing], limits)
     if chosen:
         return replace(found, restarts=tuple(_restarts(scene, chosen)))
     waits_for = scene.going or scene.unhealthy
@@ -158,7 +151,7 @@ def plan_rollout(scene: RollScene) -> Rollout:
         waits_for=tuple(sorted(waits_for)),
         starting=tuple(one for one in sorted(waits_for) if scene.is_starting(one)),
         needed=tuple(one for one in pending if not limits.allow(scene.down_with(one))),
-        losing=tuple(one for one in pending if one in losing_volumes(world)),
+        losing=tuple(one for one in pending if one in losing),
     )
 
 
@@ -176,12 +169,7 @@ def _choose(scene: RollScene, pending: Sequence[BrokerId], limits: RestartLimits
     stopping = set(scene.going)
     """Brokers that are down because of a restart, those that are chosen here included."""
     chosen: list[BrokerId] = []
-    losing = losing_volumes(scene.world)
-    candidates = [
-        one
-        for one in pending
-        if not (pods[one].deleting or one in losing or scene.is_starting(one))
-    ]
+    candidates = [one for one in pending if not pods[one].deleting and not scene.is_starting(one)]
     candidates.sort(key=lambda one: (pods[one].ready, one not in unhealthy, one))
     for one in candidates:
         others = stopping if not pods[one].ready else stopping | unhealthy

@@ -12,9 +12,10 @@ from chiplog_core.observed.world import World
 
 def losing_volumes(world: World) -> frozenset[BrokerId]:
     """The brokers whose volume claims are being deleted, but for retired ones."""
-    return frozenset(
-        broker_id
-        for broker_id, claim in world.claims.items()
-        if claim.deleting
-        and not ((broker := world.brokers.get(broker_id)) is not None and broker.spec.retired)
-    )
+    losing = frozenset(broker_id for broker_id, claim in world.claims.items() if claim.deleting)
+    return losing - retired_brokers(world) if losing else losing
+
+
+def retired_brokers(world: World) -> frozenset[BrokerId]:
+    """The brokers that are retired: they have no data, and their pods will not come back."""
+    return frozenset(one for one, broker in world.brokers.items() if broker.spec.retired)

@@ -29,7 +29,7 @@ from chiplog_core.planner.data_holders import named_by_newer_reports
 from chiplog_core.planner.maintenance import under_maintenance
 from chiplog_core.planner.rollout import is_healthy
 from chiplog_core.planner.survivors import Needs, find_needs
-from chiplog_core.planner.volume_losses import losing_volumes
+from chiplog_core.planner.volume_losses import losing_volumes, retired_brokers
 from chiplog_core.problems import Problem
 
 LAST_REPLICA = "LastInSyncReplica"
@@ -131,8 +131,7 @@ def next_to_rebuild(
         return frozenset(
             broker_id
             for broker_id in requested
-            if (broker := world.brokers.get(broker_id)) is not None
-            and broker.spec.intent is BrokerIntent.DRAIN
+            if world.brokers[broker_id].spec.intent is BrokerIntent.DRAIN
         )
     chosen = _chosen(_judged(world, brokers, requested, held))
     return frozenset() if chosen is None else frozenset({chosen.broker_id})
@@ -212,11 +211,6 @@ def _is_annotated(world: World, broker_id: BrokerId) -> bool:
     return not is_from_template and DELETE_POD_AND_PVC.is_set(world.pods[broker_id].annotations)
 
 
-def retired_brokers(world: World) -> frozenset[BrokerId]:
-    """The brokers that are retired: they have no data, and their pods will not come back."""
-    return frozenset(one for one, broker in world.brokers.items() if broker.spec.retired)
-
-
 def _too_late(world: World, broker_ids: Sequence[BrokerId]) -> Iterator[RebuildRefusal]:
     """The refusals of requests on pods that are being stopped: the next pod starts with the same
     volume."""
@@ -249,12 +243,8 @@ def _why_all_wait(
         for broker_id in broker_ids
         if broker_id not in requested and not is_healthy(world, brokers, broker_id, counts)
     ]
-    stopping = [
-        broker_id
-        for broker_id, pod in sorted(world.pods.items())
-        if pod.deleting and broker_id not in retired_brokers(world)
-    ]
-    if waits_for := sorted({*busy, *stopping}):
+    stopping = {broker_id for broker_id, pod in world.pods.items() if pod.deleting}
+    if waits_for := sorted(stopping.difference(retired_brokers(world)).union(busy)):
         return (
             WAITING_FOR_BROKERS,
             f"waiting for {brokers_named(waits_for)} to be ready and in sync",
@@ -307,6 +297,7 @@ def _refusal(world: World, broker_id: BrokerId, reason: str, message: str) -> Re
 def _rebuild(world: World, broker_id: BrokerId) -> RebuildVolume:
     """The deletion of the broker's pod and claim."""
     pod, claim = world.pods[broker_id], world.claims.get(broker_id)
+    losing, retired = losing_volumes(world), retired_brokers(world)
     return RebuildVolume(
         broker_id=broker_id,
         pod_name=pod.name,
@@ -315,12 +306,10 @@ def _rebuild(world: World, broker_id: BrokerId) -> RebuildVolume:
         serving={
             other.name: other.uid
             for other_id, other in world.pods.items()
-            if other_id not in {broker_id, *losing_volumes(world)} and other.ready
+            if other_id != broker_id and other_id not in losing and other.ready
         },
         retired_pods=frozenset(
-            other.name
-            for other_id, other in world.pods.items()
-            if other_id in retired_brokers(world)
+            other.name for other_id, other in world.pods.items() if other_id in retired
         ),
         basis=basis_of(world),
     )

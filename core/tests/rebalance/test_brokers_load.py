@@ -104,7 +104,7 @@ def test_rates_are_what_was_appended_between_two_readings() -> None:
         state(0, adding=(THREE,), replicas=(ONE, TWO, THREE)),
         state(1),
     ],
-    ids=["elected anew", "another leader", "no leader", "moving", "not reported"],
+    ids=["elected again", "another leader", "no leader", "moving", "not reported"],
 )
 def test_a_partition_that_is_not_led_as_before_is_not_measured(now: PartitionState) -> None:
     first, last = readings(page(0, {0: 0})), readings(page(10_000, {0: 50}))

@@ -66,7 +66,7 @@ def test_an_annotated_pod_gets_a_new_volume(
         took_s += cluster.wait_cluster_ready()
         took_s += wait_in_sync(cluster)
     measured.note(f"a broker with a new volume is in every ISR again after {took_s:.1f} s")
-    check_gaps(traffic, "pod and volume of a broker made anew")
+    check_gaps(traffic, "pod and volume of a broker made again")
     assert not condition(cluster, "RebuildRefused")
 
 

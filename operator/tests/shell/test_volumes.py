@@ -309,7 +309,7 @@ def test_a_claim_that_is_written_while_it_is_read_is_not_deleted(bench: Any) -> 
             await bench.live(3)
 
     bench.run(scenario())
-    assert deleting(bench) == [claim_name(2)], "it was decided anew"
+    assert deleting(bench) == [claim_name(2)], "it was decided again"
 
 
 # ---- who owns the claims ----
