@@ -1,7 +1,8 @@
 """Clients that run while something happens to the cluster, and what they noticed of it.
 
 There is one producer and one consumer, both librdkafka, with a metadata refresh every second. The
-producer sends at a low, steady rate: tests look for pauses and errors, not for throughput.
+producer sends at a steady rate, a low one unless the test asks for another: tests look for pauses
+and errors, not for throughput.
 """
 
 import threading
@@ -26,6 +27,8 @@ from e2e.clients.by_librdkafka import QUIET, partition_of
 from e2e.clients.topics import stored
 
 RECORDS_PER_S = 100
+TURNS_PER_S = 100
+"""How often the producer sends records; more at a time for a higher rate."""
 # A record that is not acknowledged in this time is an error for the client.
 DELIVERY_LIMIT_MS = 10_000
 CATCH_UP_LIMIT_S = 20
@@ -70,8 +73,11 @@ class Traffic:
         topic: str,
         partitions: int,
         delivery_limit_ms: int = DELIVERY_LIMIT_MS,
+        *,
+        records_per_s: int = RECORDS_PER_S,
     ) -> None:
         self.bootstrap, self.topic, self.partitions = bootstrap, topic, partitions
+        self.at_once = max(1, records_per_s // TURNS_PER_S)
         self.delivery_limit_s = delivery_limit_ms / 1000
         self.noticed = Noticed()
         common = {
@@ -118,8 +124,9 @@ class Traffic:
 
     def produce(self) -> None:
         """Send records until `ending`, then wait for all answers; the body of a thread."""
-        while not self.ending.wait(1 / RECORDS_PER_S):
-            self.send()
+        while not self.ending.wait(1 / TURNS_PER_S):
+            for _ in range(self.at_once):
+                self.send()
             self.producer.poll(0)
         if left := self.producer.flush(2 * self.delivery_limit_s):
             self.noticed.errors.append(f"{left} records were neither acknowledged nor refused")

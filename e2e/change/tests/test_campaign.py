@@ -28,6 +28,7 @@ RECORDS_PER_S = 2_000 if is_full() else 300
 # Less would be another test than the one that is asked for.
 ENOUGH = 0.9
 TABLE_WIDTH = 150
+KILLS = 10
 ASKED_FOR = [one.strip() for one in os.environ.get("CHANGES", "").split(",") if one.strip()]
 
 pytestmark = [pytest.mark.change, pytest.mark.timeout(1500 if is_full() else 400)]
@@ -35,15 +36,15 @@ pytestmark = [pytest.mark.change, pytest.mark.timeout(1500 if is_full() else 400
 
 def chosen() -> list[tuple[Change, bool]]:
     """Changes, and whether the operator is killed: one with it in the short form, in the long one
-    all in both ways. CHANGES has parts of names, with commas between."""
+    each without a kill, and then `KILLS` in turn with one. CHANGES has parts of names, with commas
+    between."""
     if not is_full():
         return [(Change("replication factor", replication_factor), True)]
-    return [
-        (one, is_killed)
-        for is_killed in (False, True)
-        for one in CHANGES
-        if not ASKED_FOR or any(part in one.name for part in ASKED_FOR)
+    asked_for = [
+        one for one in CHANGES if not ASKED_FOR or any(part in one.name for part in ASKED_FOR)
     ]
+    killed = [asked_for[number % len(asked_for)] for number in range(KILLS)]
+    return [(one, False) for one in asked_for] + [(one, True) for one in killed]
 
 
 @pytest.fixture(scope="module")
