@@ -93,6 +93,8 @@ def of_clusters() -> Iterator[Case]:
     yield Case(kind, "Degraded", {**WHOLE, "Healthy": "False:PartitionsOffline"})
     yield Case(kind, "Progressing", {**WHOLE, "ConfigurationApplied": "False:Restarting"})
     yield Case(kind, "Degraded", {**WHOLE, "ConfigurationApplied": "False:RestartBlocked"})
+    unreadable = "Unknown:PartitionMapUnreadable"
+    yield Case(kind, "Degraded", {**WHOLE, "ConfigurationApplied": unreadable})
     yield Case(kind, "Suspended", {**WHOLE, **PAUSED})
     for reason in ("WaitingForWindow", "WaitingForApproval", "UnderMaintenance"):
         applied = {"ConfigurationApplied": f"False:{reason}"}

@@ -49,10 +49,21 @@ class Partition:
     leader: int | None
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    """The replicas that a reassignment adds; they are among `replicas`."""
+    removing: tuple[int, ...] = ()
+    """The replicas that it removes."""
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas there are without those that are being added."""
+        return len(self.replicas) - len(self.adding)
 
     @property
     def is_under_replicated(self) -> bool:
-        return len(self.isr) < len(self.replicas)
+        """Whether replicas are not in sync. One that is being added is not missing, as in Kafka's
+        `TopicCommand.isUnderReplicated`."""
+        return len(self.isr) < self.replication_factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +78,7 @@ class Topic:
     @property
     def replication_factor(self) -> int:
         """The largest number of replicas of a partition; 0 without partitions."""
-        return max((len(partition.replicas) for partition in self.partitions), default=0)
+        return max((partition.replication_factor for partition in self.partitions), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,10 +41,21 @@ def partition_line(topic: str, partition: Partition) -> str:
         "Leader": "none" if partition.leader is None else partition.leader,
         "Replicas": _ids(partition.replicas),
         "Isr": _ids(partition.isr),
+        **_reassignment(partition),
         "Elr": NOT_AVAILABLE,
         "LastKnownElr": NOT_AVAILABLE,
     }
     return "".join(f"\t{name}: {value}" for name, value in shown.items())
+
+
+def _reassignment(partition: Partition) -> dict[str, str]:
+    """The fields about a partition's reassignment; none if there is none."""
+    if not partition.adding and not partition.removing:
+        return {}
+    return {
+        "Adding Replicas": _ids(partition.adding),
+        "Removing Replicas": _ids(partition.removing),
+    }
 
 
 def partitions_text(topics: Iterable[Topic]) -> str:
@@ -70,6 +81,8 @@ def documents(topics: Iterable[Topic], configs: Configs) -> list[dict[str, Any]]
                     "leader": partition.leader,
                     "replicas": list(partition.replicas),
                     "isr": list(partition.isr),
+                    "addingReplicas": list(partition.adding),
+                    "removingReplicas": list(partition.removing),
                 }
                 for partition in topic.partitions
             ],

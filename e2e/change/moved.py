@@ -1,10 +1,26 @@
-"""Waits until replicas have moved."""
+"""Data to move, and waits until replicas have moved."""
 
+import os
+
+from confluent_kafka import Producer
+
+from e2e.clients.by_librdkafka import QUIET
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest, shown
 from e2e.main.replicas import place, pod_of
 
 MOVED_LIMIT_S = 120
+RECORD_BYTES = 8192
+
+
+def fill(cluster: BrokerClusterUnderTest, topic: str, size_bytes: int) -> set[bytes]:
+    """Write so many bytes that do not compress to the topic; returns the records' values."""
+    values = [os.urandom(RECORD_BYTES) for _ in range(size_bytes // RECORD_BYTES)]
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **QUIET})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(60) == 0
+    return set(values)
 
 
 def wait_replicas(

@@ -6,7 +6,7 @@ counts as expired.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -83,6 +83,10 @@ class Liveness:
     def running(self, cluster: ClusterKey) -> frozenset[BrokerId]:
         """Brokers whose Lease is held by a process that may be alive."""
         return self._of(cluster).judge.running(self._now_ms())
+
+    def silent_ms(self, cluster: ClusterKey, brokers: Iterable[BrokerId]) -> Mapping[BrokerId, int]:
+        """For how many milliseconds nobody has renewed the Leases of these brokers."""
+        return self._of(cluster).judge.silent_ms(brokers, self._now_ms())
 
     # ---- what happens ----
 

@@ -335,6 +335,7 @@ class Observer:
             failed_disks=self._liveness.failed_disks(key),
             renewing=self._liveness.alive(key),
             running=self._liveness.running(key),
+            silent_ms=self._liveness.silent_ms(key, brokers),
             pods=self._pods(key),
             stateful_sets=self._stateful_sets(key),
             claims=self._claims(key),

@@ -24,6 +24,9 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons for which a container waits that is about to start, so they are no problem."""
 
+OUT_OF_MEMORY = "OOMKilled"
+"""Reason with which the kubelet reports a container that exceeded its memory limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -132,6 +135,8 @@ def pod(manifest: Manifest) -> PodState:
         bound_at=_bound_at(manifest),
         ready=ready,
         starting=_is_starting(manifest),
+        ran_out_of_memory=_ran_out_of_memory(manifest),
+        unready_since=_unready_since(manifest),
         deleting="deletionTimestamp" in meta,
         revision=annotations_of(manifest).get(labels.REVISION, ""),
         annotations=_known_annotations(annotations_of(manifest)),
@@ -220,6 +225,27 @@ def _is_starting(manifest: Manifest) -> bool:
         "running" in (container.get("state") or {}) and container.get("started") is False
         for container in _containers(manifest)
     )
+
+
+def _ran_out_of_memory(manifest: Manifest) -> bool:
+    """Whether a run of a container was ended by its memory limit, and the container has not started
+    up since."""
+    return any(
+        ((container.get(state) or {}).get("terminated") or {}).get("reason") == OUT_OF_MEMORY
+        for container in _containers(manifest)
+        if container.get("started") is not True
+        for state in ("state", "lastState")
+    )
+
+
+def _unready_since(manifest: Manifest) -> datetime | None:
+    """When the pod became unready. One that is not scheduled has no condition Ready."""
+    for type_ in ("Ready", "PodScheduled"):
+        condition = condition_of(manifest, type_)
+        if condition:
+            is_false = condition.get("status") == "False"
+            return _moment(condition.get("lastTransitionTime")) if is_false else None
+    return None
 
 
 def _sentence(reason: str | None, message: str | None) -> str:

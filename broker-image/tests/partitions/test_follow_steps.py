@@ -103,7 +103,7 @@ def test_what_both_have_stays_and_nothing_else(seed: int) -> None:
 
     leader, follower = Log(common + tail(True)), Log(common + tail(False))
     for epoch, owner in owners.items():
-        # A reign in which nothing was written leaves an entry at the log's end.
+        # A leader epoch in which nothing was written leaves an entry at the log's end.
         if chance.random() < 0.2:
             log = leader if owner else follower
             if epoch > log.last_epoch:

@@ -54,7 +54,7 @@ def topic(one: PartitionView) -> TopicView:
 
 @dataclass
 class Leader:
-    """A reign, a clock, and the map that it goes by."""
+    """A leadership, a clock, and the map that it goes by."""
 
     proposals: Proposals = field(default_factory=lambda: Proposals(lambda: None))
     now_s: float = 0.0
@@ -193,7 +193,7 @@ def test_a_follower_that_joins_holds_back_the_high_watermark_before_it_is_in_the
     leader = Leader(view=view((L, A)))
     leader.fetch(A, 10)
     leader.fetch(B, 9)
-    assert not leader.propose(), "below the leader's log end when its reign began"
+    assert not leader.propose(), "below the leader's log end when its leadership began"
     leader.fetch(B, 10)
     assert leader.propose()
     assert leader.promised == (L, A, B)
@@ -465,7 +465,7 @@ def test_readers_are_sent_to_live_replicas_in_sync_only() -> None:
     assert leader.followers.best_to_read(BOTH, 3) is None
     leader.fetch_twice(later, 10)
     assert leader.followers.best_to_read(BOTH, 3) == 3
-    # What it said holds in this reign.
+    # What it said holds in this leader epoch.
     leader.followers.begin(10)
     leader.followers.update(leader.view, 2, leader.now_s)
     assert leader.followers.best_to_read(BOTH, 3) is None

@@ -90,7 +90,7 @@ def test_replicas_stand_in_the_order_of_the_assignment() -> None:
     [
         (10, 10, 5, True),
         (9, 10, 5, False),
-        # At the start of a reign the high watermark may be below what was acknowledged before.
+        # At the start of a leadership the high watermark may be below what was acknowledged before.
         (10, 4, 11, False),
         (11, 4, 11, True),
         (NOTHING, 0, 0, False),

@@ -42,7 +42,7 @@ TOPIC = UUID(int=7)
 SECRET = FixedCredentials(Credentials("chiplog", "secret"))
 
 
-class Reign:
+class Followed:
     """A `Following` that takes everything."""
 
     def __init__(self, index: int, leader_id: int = LEADER) -> None:
@@ -172,12 +172,12 @@ class Follower:
         view = BrokerView(LEADER, None, {"internal": ("127.0.0.1", port)})
         self.cluster.brokers = {LEADER: view}
 
-    def begin(self, reign: Reign) -> Reign:
-        self.fetching.begin(cast("Following", reign))
-        return reign
+    def begin(self, one: Followed) -> Followed:
+        self.fetching.begin(cast("Following", one))
+        return one
 
-    def end(self, reign: Reign) -> None:
-        self.fetching.end(cast("Following", reign))
+    def end(self, one: Followed) -> None:
+        self.fetching.end(cast("Following", one))
 
 
 class SlowMachine(SystemClock):
@@ -230,8 +230,8 @@ def test_one_request_for_everything_that_a_leader_has() -> None:
     async def scenario() -> None:
         async with both() as (leader, follower):
             leader.end = 3
-            reigns = [follower.begin(Reign(index)) for index in range(4)]
-            await eventually(lambda: all(len(one.took) == 3 for one in reigns))
+            followed = [follower.begin(Followed(index)) for index in range(4)]
+            await eventually(lambda: all(len(one.took) == 3 for one in followed))
             assert follower.fetching.leaders == {LEADER}
             assert follower.fetching.max_lag == 3
             request = leader.requests[0]
@@ -245,7 +245,7 @@ def test_nothing_to_follow_no_task() -> None:
     async def scenario() -> None:
         async with both() as (leader, follower):
             assert not follower.fetching.leaders
-            one, other = follower.begin(Reign(0)), follower.begin(Reign(1))
+            one, other = follower.begin(Followed(0)), follower.begin(Followed(1))
             await eventually(lambda: leader.requests)
             follower.end(one)
             assert follower.fetching.leaders
@@ -262,7 +262,7 @@ def test_without_a_session_nothing_is_requested() -> None:
     async def scenario() -> None:
         async with both() as (leader, follower):
             follower.cluster.session = 0
-            follower.begin(Reign(0))
+            follower.begin(Followed(0))
             await asyncio.sleep(0.2)
             assert not leader.requests
             follower.cluster.session = 10
@@ -275,10 +275,10 @@ def test_without_a_session_nothing_is_requested() -> None:
 def test_a_new_partition_does_not_wait_for_the_records_of_others() -> None:
     async def scenario() -> None:
         async with both(replica_fetch_wait_max_ms="5000") as (leader, follower):
-            follower.begin(Reign(0))
+            follower.begin(Followed(0))
             await eventually(lambda: leader.requests)
             began_s = asyncio.get_running_loop().time()
-            follower.begin(Reign(1))
+            follower.begin(Followed(1))
             await eventually(lambda: len(leader.requests) == 2)
             assert asyncio.get_running_loop().time() - began_s < 1
 
@@ -289,7 +289,7 @@ def test_partitions_that_come_while_the_leader_is_dialled_go_with_the_first_requ
     async def scenario() -> None:
         async with both(replica_fetch_wait_max_ms="5000") as (leader, follower):
             for index in range(10):
-                follower.begin(Reign(index))
+                follower.begin(Followed(index))
                 await asyncio.sleep(0)
             await eventually(lambda: leader.requests)
             assert sum(len(topic.partitions) for topic in leader.requests[0].topics) == 10
@@ -300,7 +300,7 @@ def test_partitions_that_come_while_the_leader_is_dialled_go_with_the_first_requ
 def test_a_rest_that_ends_while_it_is_inspected_is_over() -> None:
     """It is not taken for one without an end: nobody else would wake this follower."""
 
-    class Failing(Reign):
+    class Failing(Followed):
         async def take(self, fetched: FetchedPartition) -> Taken:
             del fetched
             return Taken.FAILED
@@ -318,11 +318,11 @@ def test_a_new_partition_ends_the_rest_after_failures() -> None:
     async def scenario() -> None:
         async with both() as (leader, follower):
             await leader.stop()
-            follower.begin(Reign(0))
+            follower.begin(Followed(0))
             await asyncio.sleep(1.5)
             follower.knows(await leader.start())
             began_s = asyncio.get_running_loop().time()
-            follower.begin(Reign(1))
+            follower.begin(Followed(1))
             await eventually(lambda: leader.requests)
             assert asyncio.get_running_loop().time() - began_s < 0.4
 
@@ -332,7 +332,7 @@ def test_a_new_partition_ends_the_rest_after_failures() -> None:
 def test_a_leader_that_comes_back_elsewhere_is_found() -> None:
     async def scenario() -> None:
         async with both(replica_fetch_wait_max_ms="50") as (leader, follower):
-            one = follower.begin(Reign(0))
+            one = follower.begin(Followed(0))
             await eventually(lambda: leader.requests)
             await leader.stop()
             leader.end = 1
@@ -348,7 +348,7 @@ def test_a_leader_without_an_address_is_waited_for() -> None:
         async with both() as (leader, follower):
             known, follower.cluster.brokers = follower.cluster.brokers, {}
             leader.end = 1
-            one = follower.begin(Reign(0))
+            one = follower.begin(Followed(0))
             await asyncio.sleep(0.1)
             assert not leader.requests
             follower.cluster.brokers = known
@@ -361,7 +361,7 @@ def test_errors_are_not_requested_again_at_once() -> None:
     async def scenario() -> None:
         async with both() as (leader, follower):
             leader.error_code = 77
-            one = follower.begin(Reign(0))
+            one = follower.begin(Followed(0))
             await asyncio.sleep(0.5)
             assert 2 <= len(leader.requests) <= 20
             leader.error_code, leader.end = 0, 1
@@ -373,7 +373,7 @@ def test_errors_are_not_requested_again_at_once() -> None:
 def test_a_sync_is_waited_for_and_does_not_hold_up_others() -> None:
     async def scenario() -> None:
         async with both(replica_fetch_wait_max_ms="5000") as (leader, follower):
-            slow, other = follower.begin(Reign(0)), follower.begin(Reign(1))
+            slow, other = follower.begin(Followed(0)), follower.begin(Followed(1))
             await eventually(lambda: leader.requests)
             slow.is_syncing = True
             leader.end = 1
@@ -394,7 +394,7 @@ def test_a_session_that_the_leader_forgot_is_started_again_at_once() -> None:
     async def scenario() -> None:
         async with both(replica_fetch_wait_max_ms="20") as (leader, follower):
             leader.next_session_id = 5
-            reigns = [follower.begin(Reign(index)) for index in range(3)]
+            followed = [follower.begin(Followed(index)) for index in range(3)]
             await eventually(lambda: len(leader.requests) > 3)
             epochs = [one.session_epoch for one in leader.requests[-3:]]
             assert epochs == sorted(set(epochs))
@@ -407,9 +407,9 @@ def test_a_session_that_the_leader_forgot_is_started_again_at_once() -> None:
             assert full.session_id == 0
             assert sum(len(topic.partitions) for topic in full.topics) == 3
             # What is on its way is not waited for: nothing was wrong with the connection.
-            reigns[0].offset, leader.end = 1, 2
+            followed[0].offset, leader.end = 1, 2
             leader.sessions.clear()
-            await eventually(lambda: reigns[0].took)
+            await eventually(lambda: followed[0].took)
 
     run(scenario)
 
@@ -429,7 +429,7 @@ def test_a_copy_has_a_connection_of_its_own_until_it_is_in_sync() -> None:
     async def scenario() -> None:
         async with both() as (leader, follower):
             leader.end = 2
-            member, copy = follower.begin(Reign(0)), Reign(1)
+            member, copy = follower.begin(Followed(0)), Followed(1)
             copy.copying = COPY
             follower.begin(copy)
             await eventually(lambda: len(member.took) == len(copy.took) == 2)
@@ -452,7 +452,7 @@ def test_a_copy_has_a_connection_of_its_own_until_it_is_in_sync() -> None:
 def test_a_copy_that_ends_before_it_has_moved() -> None:
     async def scenario() -> None:
         async with both() as (leader, follower):
-            copy = Reign(0)
+            copy = Followed(0)
             copy.copying = COPY
             follower.begin(copy)
             await eventually(lambda: leader.requests)
@@ -476,7 +476,7 @@ def test_a_copy_that_moves_while_the_leader_is_dialled_is_fetched_once(
 
         monkeypatch.setattr(Dialer, "dial", slowly)
         async with both(replica_fetch_wait_max_ms="5000") as (leader, follower):
-            moving, other = Reign(0), Reign(1)
+            moving, other = Followed(0), Followed(1)
             moving.copying = other.copying = COPY
             other.is_syncing = True  # so that nothing else can be fetched
             follower.begin(moving)
@@ -500,7 +500,7 @@ def test_a_throttled_copy_holds_nothing_back() -> None:
     async def scenario() -> None:
         async with both(follower_replication_throttled_rate="1") as (leader, follower):
             leader.end = 100
-            member, copy = follower.begin(Reign(0)), Reign(1)
+            member, copy = follower.begin(Followed(0)), Followed(1)
             copy.copying = COPY
             follower.begin(copy)
             await eventually(lambda: len(member.took) == 100)

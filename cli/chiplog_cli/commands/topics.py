@@ -70,7 +70,8 @@ def describe(
         bool,
         typer.Option(
             "--under-replicated-partitions",
-            help="Show only partitions with fewer in-sync replicas than replicas.",
+            help="Show only partitions with fewer in-sync replicas than replicas, without those "
+            "that are being added.",
         ),
     ] = False,
     unavailable_partitions: Annotated[

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -34,6 +35,8 @@ from chiplog_cli.facts import (
 )
 from chiplog_cli.librdkafka.connecting import Connection
 from chiplog_cli.librdkafka.failures import REMEDIES, TIMED_OUT, not_deleted, refused
+from chiplog_cli.librdkafka.reassigning import reassignments
+from chiplog_cli.reassignments import Reassignment
 
 DEFAULT = -1
 """Stands in a CreateTopics request for the cluster's num.partitions or
@@ -47,6 +50,7 @@ class LibrdkafkaTopics:
     """Implements `KafkaAdmin` except for groups. Its threads end with the process."""
 
     def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._timeout_s = connection.timeout_s
         self._admin = AdminClient(connection.settings())
 
@@ -71,14 +75,25 @@ class LibrdkafkaTopics:
             raise refused(error, "topics") from error
 
     def describe_topics(self, names: Iterable[str]) -> list[Topic]:
-        """The topics with their partitions, in the order of `names`. Raises `BrokerRefused`."""
+        """The topics with their partitions, in the order of `names`. Raises `BrokerRefused`.
+
+        Reassignments are asked for only if a replica is not in sync: those that are being added are
+        in sync just for the moment before the reassignment ends.
+        """
         wanted = list(names)
         if not wanted:
             return []
         futures = self._admin.describe_topics(
             TopicCollection(wanted), request_timeout=self._timeout_s
         )
-        return [topic_of(self._result(futures[name], f"topic '{name}'")) for name in wanted]
+        found = [self._result(futures[name], f"topic '{name}'") for name in wanted]
+        topics = list(map(topic_of, found))
+        if any(one.is_under_replicated for topic in topics for one in topic.partitions):
+            leaders = (one.leader for topic in found for one in topic.partitions)
+            others = ((one.host, one.port) for one in leaders if one is not None and one.id >= 0)
+            moving = reassignments(self._connection, others)
+            topics = [with_reassignments(topic, moving) for topic in topics]
+        return topics
 
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """See `KafkaAdmin.topic_configs`. Keys that have Kafka's defaults are left out."""
@@ -197,6 +212,19 @@ def topic_of(found: Any) -> Topic:
             )
         ),
     )
+
+
+def with_reassignments(topic: Topic, moving: Mapping[TopicPartition, Reassignment]) -> Topic:
+    """The topic with what its partitions' reassignments add and remove. One that ended since the
+    topic was described does not count."""
+
+    def of(partition: Partition) -> Partition:
+        found = moving.get(TopicPartition(topic.name, partition.partition))
+        if found is None or not {*found.adding, *found.removing}.issubset(partition.replicas):
+            return partition
+        return replace(partition, adding=found.adding, removing=found.removing)
+
+    return replace(topic, partitions=tuple(map(of, topic.partitions)))
 
 
 def topic_id_text(base64: str) -> str:

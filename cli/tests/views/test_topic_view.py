@@ -1,6 +1,9 @@
 """Topics in the shape of `kafka-topics.sh`, character for character."""
 
+from dataclasses import replace
+
 from chiplog_cli import topic_view
+from chiplog_cli.facts import Partition
 from tests.views.facts import ORDERS, SMALL
 
 
@@ -26,6 +29,7 @@ def test_only_partitions() -> None:
 
 
 def test_documents() -> None:
+    still: dict[str, list[int]] = {"addingReplicas": [], "removingReplicas": []}
     (document,) = topic_view.documents([ORDERS], {"orders": {"b": "2", "a": "1"}})
     assert document == {
         "topic": "orders",
@@ -35,10 +39,26 @@ def test_documents() -> None:
         "replicationFactor": 2,
         "config": {"a": "1", "b": "2"},
         "partitions": [
-            {"partition": 0, "leader": 1, "replicas": [1, 2], "isr": [1, 2]},
-            {"partition": 1, "leader": None, "replicas": [2, 1], "isr": [2]},
+            {"partition": 0, "leader": 1, "replicas": [1, 2], "isr": [1, 2], **still},
+            {"partition": 1, "leader": None, "replicas": [2, 1], "isr": [2], **still},
         ],
     }
+
+
+MOVED = Partition(partition=0, leader=1, replicas=(3, 2, 1), isr=(1, 2), adding=(3,), removing=(1,))
+
+
+def test_a_reassignment_is_shown_and_what_it_adds_is_not_missing() -> None:
+    assert topic_view.partition_line("orders", MOVED) == (
+        "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 3,2,1\tIsr: 1,2\t"
+        "Adding Replicas: 3\tRemoving Replicas: 1\tElr: N/A\tLastKnownElr: N/A"
+    )
+    topic = replace(ORDERS, partitions=(MOVED,))
+    assert "\tReplicationFactor: 2\t" in topic_view.describe_text([topic], {})
+    (document,) = topic_view.documents([topic], {})
+    assert document["partitions"][0]["addingReplicas"] == [3]
+    assert not topic_view.under_replicated(MOVED)
+    assert topic_view.under_replicated(replace(MOVED, isr=(1,)))
 
 
 def test_partitions_that_lack_something() -> None:

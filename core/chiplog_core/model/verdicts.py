@@ -24,6 +24,11 @@ def fails(condition: ConditionType, reason: str, message: str = "") -> Verdict:
     return _verdict(condition, ConditionStatus.FALSE, reason, message)
 
 
+def unknown(condition: ConditionType, reason: str, message: str = "") -> Verdict:
+    """The verdict that nobody knows whether the condition is true."""
+    return _verdict(condition, ConditionStatus.UNKNOWN, reason, message)
+
+
 def refused(problems: Sequence[Problem]) -> Verdict:
     """The verdict that the object is not ready because of its spec; it lists all problems."""
     return fails(ConditionType.READY, problems[0].reason.value, problems_text(problems))

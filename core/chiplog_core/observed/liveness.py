@@ -14,7 +14,7 @@ Times are milliseconds of one monotonic clock, the operator's. The times that br
 their Leases are never compared with it; they only distinguish one renewal from the next.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chiplog_core.ids import BrokerId, Incarnation
@@ -164,6 +164,19 @@ class LivenessJudge:
             for broker_id, lease in self._leases.items()
             if _is_valid(lease) and lease.incarnation not in self._terminated
         )
+
+    def silent_ms(self, brokers: Iterable[BrokerId], now_ms: int) -> Mapping[BrokerId, int]:
+        """For how many milliseconds nobody has renewed the Leases of these brokers, although the
+        watch worked, for `World.silent_ms`. Empty while the watch does not work."""
+        counted_ms, since_ms = self._counted(now_ms), self._watching_since_ms
+        if since_ms is None:
+            return {}
+        return {
+            broker_id: counted_ms - max(lease.seen_ms, since_ms)
+            if (lease := self._leases.get(broker_id)) is not None
+            else counted_ms - since_ms
+            for broker_id in brokers
+        }
 
     def next_check_ms(self, now_ms: int) -> int | None:
         """After how many milliseconds to call `suspects` again; None while there is nothing to

@@ -33,6 +33,11 @@ class PodState:
     starting: bool = False
     """Whether the broker's process runs and the kubelet has not found it started (startup probe):
     it may be recovering its logs."""
+    ran_out_of_memory: bool = False
+    """Whether a process of the broker was killed because of the pod's memory limit, and the
+    container has not started up since."""
+    unready_since: datetime | None = None
+    """Since when the pod is not ready, or not scheduled; None for one that is ready."""
     deleting: bool = False
     revision: str = ""
     """The annotation `labels.REVISION` with which the pod was created."""
@@ -176,6 +181,9 @@ class World:
     running: frozenset[BrokerId] = frozenset()
     """Brokers whose Lease is held by a process that may be alive (`LivenessJudge.running`). The
     Broker object may not name this process, if it was restored from a backup."""
+    silent_ms: Mapping[BrokerId, int] = field(default_factory=dict)
+    """For how many milliseconds nobody has renewed a broker's Lease, as far as this operator
+    process watched (`LivenessJudge.silent_ms`). A broker that is missing may just have done so."""
     pods: Mapping[BrokerId, PodState] = field(default_factory=dict)
     stateful_sets: Mapping[BrokerId, StatefulSetState] = field(default_factory=dict)
     claims: Mapping[BrokerId, ClaimState] = field(default_factory=dict)

@@ -31,9 +31,9 @@ from chiplog_core.planner.endpoints import broker_endpoints
 from chiplog_core.planner.maintenance import under_maintenance
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
+from chiplog_core.planner.rebuild_requests import RebuildRequests, next_to_rebuild
 from chiplog_core.planner.throttles import throttle_config, throttled_broker
 from chiplog_core.planner.volume_losses import losing_volumes
-from chiplog_core.planner.volume_rebuilds import next_to_rebuild
 from chiplog_core.planner.wanted_replicas import leaving_brokers
 from chiplog_core.problems import Problem
 from chiplog_core.topic_name import CONSUMER_OFFSETS
@@ -60,11 +60,12 @@ def plan_brokers(
     settings: Settings,
     brokers: BrokerStates,
     admin: AdminPlan,
+    requests: RebuildRequests,
     new_topic_id: Callable[[], TopicId],
 ) -> BrokersPlan:
     """Create, change, admit, fence and retire brokers. `admin` has the answers to admin clients,
-    and the throttles that they set."""
-    wanted = _wanted(world, settings, brokers)
+    and the throttles that they set; `requests` are those for new volumes."""
+    wanted = _wanted(world, settings, brokers, requests)
     ids, intents = wanted.ids, wanted.intents
     removable = _removable(world, brokers) - under_maintenance(settings.cluster)
     next_specs = {
@@ -117,7 +118,9 @@ class _Wanted:
     """Why brokers cannot be removed."""
 
 
-def _wanted(world: World, settings: Settings, brokers: BrokerStates) -> _Wanted:
+def _wanted(
+    world: World, settings: Settings, brokers: BrokerStates, requests: RebuildRequests
+) -> _Wanted:
     """The brokers that should exist now, and what should become of each. Until everything is
     known, the existing brokers and the decisions about them stay."""
     existing = [
@@ -141,7 +144,7 @@ def _wanted(world: World, settings: Settings, brokers: BrokerStates) -> _Wanted:
     leaving = () if problems else surplus
     held = under_maintenance(cluster)
     drained = cordoned_brokers(world) | held | losing_volumes(world)
-    drained |= next_to_rebuild(world, brokers, held)
+    drained |= next_to_rebuild(requests, world, brokers)
     intents = dict.fromkeys(ids, BrokerIntent.SERVE)
     intents |= dict.fromkeys(drained.intersection(ids), BrokerIntent.DRAIN)
     intents |= dict.fromkeys(leaving, BrokerIntent.REMOVE)

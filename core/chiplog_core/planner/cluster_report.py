@@ -19,6 +19,7 @@ from chiplog_core.model.verdicts import (
     paused_verdict,
     problems_text,
     refused,
+    unknown,
 )
 from chiplog_core.naming import api, labels
 from chiplog_core.naming.taken_names import REMEDY
@@ -33,12 +34,12 @@ from chiplog_core.planner.leader_orders import is_in_force
 from chiplog_core.planner.maintenance import maintenance_verdicts, under_maintenance
 from chiplog_core.planner.offsets_topic import offsets_status
 from chiplog_core.planner.other_reports import published, with_verdicts
+from chiplog_core.planner.rebuild_requests import LAST_REPLICA
 from chiplog_core.planner.restart_requests import restart_request_problems
 from chiplog_core.planner.roll_report import requested_restarts_text, roll_status, why_not_applied
 from chiplog_core.planner.rollout import Rollout, is_serving
 from chiplog_core.planner.volume_losses import losing_volumes
 from chiplog_core.planner.volume_rebuilds import (
-    LAST_REPLICA,
     REBUILD_REMEDY,
     RebuildRefusal,
     rebuild_request_problems,
@@ -47,6 +48,8 @@ from chiplog_core.planner.wanted_replicas import leaving_brokers
 from chiplog_core.problems import Problem
 from chiplog_core.validate.broker_cluster import check_jobs
 
+BROKER_UNREADABLE = "BrokerUnreadable"
+MAP_UNREADABLE = "PartitionMapUnreadable"
 PATIENCE = timedelta(minutes=5)
 """How long a rolling restart may wait before the reason becomes RestartBlocked."""
 
@@ -260,7 +263,7 @@ def _ready(facts: ClusterFacts) -> Verdict:
     if facts.world.apply_problems:
         return fails(ConditionType.READY, FAILED_APPLY, _not_applied(facts.world))
     if facts.world.unreadable_brokers:
-        return fails(ConditionType.READY, "BrokerUnreadable", _unreadable(facts.world))
+        return fails(ConditionType.READY, BROKER_UNREADABLE, _unreadable(facts.world))
     if not facts.missing and facts.broker_ids:
         return holds(ConditionType.READY, "Ready")
     message = "; ".join(_why_not_ready(facts.world, broker_id) for broker_id in facts.missing[:10])
@@ -295,12 +298,23 @@ def _unreadable(world: World) -> str:
     )
 
 
+def _unreadable_maps(names: Sequence[str]) -> str:
+    """The message about PartitionMaps that cannot be parsed, and so are not written."""
+    return (
+        f"PartitionMap {', '.join(names[:10])} cannot be parsed, so the operator does not write "
+        "there what topics inherit from the spec. Correct the object, or update the operator if a "
+        "newer one wrote it"
+    )
+
+
 def _why_not_ready(world: World, broker_id: BrokerId) -> str:
     """Why the broker is not ready: its pod's message, the broker's own, or the state of its
     process."""
     pod, broker = world.pods.get(broker_id), world.brokers.get(broker_id)
     if pod is None:
         why = "has no pod"
+    elif pod.ran_out_of_memory:
+        why = "ran out of memory and cannot start (OOMKilled): raise spec.resources.limits.memory"
     elif pod.message:
         where = why_not_scheduled(world, broker_id)
         why = f"{pod.message}; {where}" if where else pod.message
@@ -354,12 +368,23 @@ def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
         )
     if facts.world.apply_problems:
         return fails(condition, FAILED_APPLY, _not_applied(facts.world))
+    if (unreadable := _why_not_known(facts)) is not None:
+        return unknown(condition, *unreadable)
     if not rollout.outdated:
         return holds(condition, "Applied")
     reason = ""
     if not rollout.restarts and rollout.is_waiting:
         reason = "RestartBlocked" if _is_late(facts, now) else "WaitingToRestart"
     return fails(condition, *why_not_applied(rollout, reason))
+
+
+def _why_not_known(facts: ClusterFacts) -> tuple[str, str] | None:
+    """Reason and message if nobody knows whether the configuration is applied; else None."""
+    if not facts.rollout.is_planned:
+        # Restarts are planned only if all brokers are known.
+        return BROKER_UNREADABLE, _unreadable(facts.world)
+    maps = sorted(facts.world.unreadable_maps)
+    return (MAP_UNREADABLE, _unreadable_maps(maps)) if maps and not facts.rollout.outdated else None
 
 
 def _is_late(facts: ClusterFacts, now: datetime) -> bool:

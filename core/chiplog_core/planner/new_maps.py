@@ -27,6 +27,7 @@ from chiplog_core.planner.growth import PlacementTargets
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
 from chiplog_core.planner.placement import Load
 from chiplog_core.planner.rebuild import rebuild
+from chiplog_core.planner.too_few_brokers import why_too_few
 from chiplog_core.planner.topic_config import configured
 from chiplog_core.topic_name import is_internal
 
@@ -131,11 +132,8 @@ class PlacementChecks:
             return False
         available = len(self.targets.refs)
         if available < replicas and len(placed) < len(partitions):
-            message = (
-                f"needs {replicas} ready brokers, but there are {available}: wait for more "
-                "brokers, or ask for fewer replicas"
-            )
-            waits[wait_key] = Wait("WaitingForBrokers", message)
+            message = why_too_few(self._situation.settings, self._situation.brokers, available)
+            waits[wait_key] = Wait("WaitingForBrokers", f"needs {replicas} {message}")
             return False
         return True
 

@@ -32,6 +32,7 @@ from chiplog_core.planner.ownership import find_owners
 from chiplog_core.planner.preferred import find_moves
 from chiplog_core.planner.proposals import gather_proposals
 from chiplog_core.planner.reassignment import gather_move_reports
+from chiplog_core.planner.rebuild_requests import judge_requests
 from chiplog_core.planner.regression import Answers, gather_reports, next_overdue_ms
 from chiplog_core.planner.replica_orders import find_replica_orders
 from chiplog_core.planner.restart_limits import shrinks_any_isr
@@ -41,6 +42,7 @@ from chiplog_core.planner.rollout import Rollout, RollScene, plan_rollout
 from chiplog_core.planner.stranded import find_stranded
 from chiplog_core.planner.topic_maps import MapPlanner
 from chiplog_core.planner.topic_reports import topic_reports
+from chiplog_core.planner.unable_to_start import next_unable_ms, unable_to_start
 from chiplog_core.planner.volume_rebuilds import find_rebuilds, while_maps_change
 
 
@@ -50,10 +52,11 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     settings = find_settings(world)
     brokers = find_broker_states(world, awaiting_admission(world))
     admin = _admin(world, settings, now)
-    brokers_plan = plan_brokers(world, settings, brokers, admin, new_topic_id)
     counts = count_partitions(world.maps, brokers)
+    requests = judge_requests(world, settings, brokers, counts)
+    brokers_plan = plan_brokers(world, settings, brokers, admin, requests, new_topic_id)
     rollout = _rollout(world, settings, brokers, brokers_plan.ids, counts, now)
-    rebuilds = find_rebuilds(world, settings, brokers, brokers_plan.ids, counts)
+    rebuilds = find_rebuilds(world, settings, requests, brokers_plan.ids)
     moves = find_moves(world, counts, now, admin.elections, is_rolling=bool(rollout.pending))
     situation = Situation(
         world=world,
@@ -120,6 +123,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
             adoption.requeue_after_ms,
             next_report_ms(facts, now),
             rollout.gate.requeue_after_ms(now),
+            next_unable_ms(world, rollout.concerned, now),
             next_overdue_ms(world),
         ),
         may_apply=settings.valid_cluster is not None,
@@ -145,6 +149,7 @@ def _rollout(
             broker_ids=broker_ids,
             counts=counts,
             gate=find_gate(world, cluster, now),
+            unable=unable_to_start(world, now),
             held=under_maintenance(cluster),
             max_parallel=(cluster.spec.roll_policy or RollPolicy()).max_parallel_per_rack,
         )

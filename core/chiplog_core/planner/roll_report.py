@@ -80,13 +80,19 @@ def _what_it_waits_for(rollout: Rollout, brokers: Sequence[BrokerId]) -> Iterato
             f"waiting until PartitionMap {rollout.unreadable_maps[0]} can be parsed, because it "
             "may need any broker"
         )
-    waits_for = [one for one in rollout.waits_for if one not in rollout.starting]
+    stuck = rollout.unable.intersection(rollout.waits_for).difference(rollout.outdated)
+    waits_for = [one for one in rollout.waits_for if one not in {*rollout.starting, *stuck}]
     if waits_for:
         yield f"waiting for {brokers_named(waits_for)} to be ready and in sync"
     if rollout.starting:
         yield (
             f"waiting for {brokers_named(rollout.starting)} to start, which may take long if logs "
-            "are recovered; if one cannot start at all, delete its pod"
+            "are recovered"
+        )
+    if stuck:
+        yield (
+            f"{brokers_named(sorted(stuck))} cannot start (the condition Ready says why): correct "
+            "the spec, and the pod is created again"
         )
     if losing := [one for one in brokers if one in rollout.losing]:
         yield (

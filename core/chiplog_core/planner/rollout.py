@@ -7,6 +7,7 @@ in sync, so that the previous restart is complete before the next one.
 
 A broker that is not ready is restarted first: the change may be what repairs it. But one that is
 still starting is left alone, because it may be recovering its logs, and would only begin again.
+One that cannot start at all (`unable_to_start`) is not, and waits for no window: nobody uses it.
 
 Brokers under maintenance are neither restarted nor waited for.
 """
@@ -21,7 +22,7 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.restart_limits import RestartLimits, find_limits
 from chiplog_core.planner.restart_requests import is_requested_for_all, restart_requests
-from chiplog_core.planner.roll_gate import UNKNOWN_CAUSE, RollGate, Wait
+from chiplog_core.planner.roll_gate import OUTSIDE_WINDOW, UNKNOWN_CAUSE, RollGate, Wait
 from chiplog_core.planner.volume_losses import losing_volumes, retired_brokers
 
 CONFIG_CHANGE = "ConfigChangeRequiresRestart"
@@ -38,6 +39,8 @@ class Rollout:
     """Brokers whose pods have an older revision than their StatefulSets."""
     requested: tuple[BrokerId, ...] = ()
     """Brokers whose restart an annotation requests (`restart_requests`)."""
+    unable: frozenset[BrokerId] = frozenset()
+    """Brokers that cannot start (`unable_to_start`)."""
     held: frozenset[BrokerId] = frozenset()
     """Brokers under maintenance: they are restarted when that has ended."""
     restarts: tuple[RestartPod, ...] = ()
@@ -62,6 +65,11 @@ class Rollout:
         )
 
     @property
+    def concerned(self) -> frozenset[BrokerId]:
+        """All brokers that must be restarted, and those that the restarts wait for."""
+        return frozenset((*self.outdated, *self.requested, *self.waits_for))
+
+    @property
     def is_waiting(self) -> bool:
         """Whether the next restart waits for brokers, or for what is to be corrected."""
         return bool(self.waits_for or self.needed or self.losing or self.unreadable_maps)
@@ -69,7 +77,9 @@ class Rollout:
     def wait_of(self, broker_id: BrokerId) -> Wait | None:
         """What a broker that must be restarted waits for at the gate; None for nothing."""
         is_requested = broker_id in self.requested
-        return self.gate.of_requests if is_requested else self.gate.of_changes
+        wait = self.gate.of_requests if is_requested else self.gate.of_changes
+        is_for_window = wait is not None and wait.reason == OUTSIDE_WINDOW
+        return None if is_for_window and broker_id in self.unable else wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +91,8 @@ class RollScene:
     broker_ids: Sequence[BrokerId]
     counts: Counts
     gate: RollGate
+    unable: frozenset[BrokerId] = frozenset()
+    """Brokers that cannot start (`unable_to_start`)."""
     held: frozenset[BrokerId] = frozenset()
     max_parallel: int = 1
     """How many brokers of one rack may be down at the same time."""
@@ -120,9 +132,10 @@ class RollScene:
         return len(brokers) == 1 or (len(racks) == 1 and None not in racks)
 
     def is_starting(self, broker_id: BrokerId) -> bool:
-        """Whether the broker's process runs and has not started up completely."""
+        """Whether the broker's process runs, has not started up completely, and still may."""
         pod = self.world.pods.get(broker_id)
-        return pod is not None and pod.starting and not pod.deleting
+        may_start = pod is not None and pod.starting and not pod.deleting
+        return may_start and broker_id not in self.unable
 
 
 def plan_rollout(scene: RollScene) -> Rollout:
@@ -134,6 +147,7 @@ def plan_rollout(scene: RollScene) -> Rollout:
         gate=scene.gate,
         outdated=tuple(one for one in broker_ids if _is_outdated(world, one)),
         requested=tuple(one for one in broker_ids if one in requests),
+        unable=scene.unable,
         held=scene.held,
     )
     pending = found.pending

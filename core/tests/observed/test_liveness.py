@@ -75,6 +75,23 @@ def test_whoever_holds_a_lease_may_be_running_until_it_is_known_to_have_ended() 
     assert 2 not in clockwork.judge.running(clockwork.now_ms)
 
 
+def test_for_how_long_nobody_has_renewed_a_lease() -> None:
+    clockwork = Clockwork()
+    brokers = [BrokerId(1), BrokerId(2), BrokerId(4)]
+    clockwork.living.discard(2)
+    clockwork.run(20_000)
+
+    silent_ms = clockwork.judge.silent_ms(brokers, clockwork.now_ms)
+    assert silent_ms.keys() == set(brokers)
+    assert silent_ms[BrokerId(1)] <= 2_000
+    assert 18_000 <= silent_ms[BrokerId(2)] <= 20_000
+    assert silent_ms[BrokerId(4)] >= silent_ms[BrokerId(2)], "it never had a Lease"
+    clockwork.judge.interrupted(clockwork.now_ms)
+    assert clockwork.judge.silent_ms(brokers, clockwork.now_ms) == {}
+    clockwork.judge.watching(clockwork.now_ms)
+    assert set(clockwork.judge.silent_ms(brokers, clockwork.now_ms).values()) == {0}
+
+
 def test_it_is_no_longer_ended_when_it_renews_again() -> None:
     clockwork = Clockwork()
     clockwork.living.discard(2)

@@ -99,6 +99,7 @@ class Kubernetes:
         self.renewing: set[Incarnation] = set()
         self.holders: dict[BrokerId, Incarnation] = {}
         """Who holds each broker's Lease."""
+        self.silent_ms: dict[BrokerId, int] = {}
         self.revisions: dict[BrokerId, str] = {}
         self.announced: list[Announce] = []
         self.restarted: list[RestartPod | RebuildVolume] = []
@@ -316,6 +317,7 @@ class Kubernetes:
             running=frozenset(
                 broker_id for broker_id, one in self.holders.items() if one not in self.ended
             ),
+            silent_ms=dict(self.silent_ms),
             pods=dict(self.pods),
             stateful_sets=self.stateful_sets,
             claims=self.claims,

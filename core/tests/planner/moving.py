@@ -87,7 +87,7 @@ class Moving(Replication):
 
     def _settled(self, process: Process, key: Key) -> SettledPartition | None:
         """The leader's proof that leftovers are not needed, if it has one."""
-        leadership, view = process.reigns.get(key), process.views.get(key)
+        leadership, view = process.leaderships.get(key), process.views.get(key)
         if leadership is None or view is None or not view.leftovers or process.session is None:
             return None
         fetched = {ref.broker_id for ref, end in leadership.ends.items() if end >= leadership.start}

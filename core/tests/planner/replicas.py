@@ -47,7 +47,7 @@ TOPIC = "orders"
 
 
 @dataclass(slots=True)
-class Reign:
+class Leadership:
     """What a leader knows of one partition it leads."""
 
     epoch: LeaderEpoch
@@ -66,7 +66,7 @@ class Process:
     directories: tuple[DataDirectory, ...]
     session: Session | None = None
     views: dict[Key, PartitionState] = field(default_factory=dict)
-    reigns: dict[Key, Reign] = field(default_factory=dict)
+    leaderships: dict[Key, Leadership] = field(default_factory=dict)
     said: list[tuple[IsrProposal, ...]] = field(default_factory=list)
 
     @property
@@ -351,13 +351,13 @@ class Replication:
 
     def _follow(self, process: Process, key: Key, state: PartitionState) -> None:
         process.views[key] = state
-        reign = process.reigns.get(key)
+        leadership = process.leaderships.get(key)
         if state.leader is None or state.leader != process.ref or state.reports_wanted:
-            process.reigns.pop(key, None)
-        elif reign is None or reign.epoch != state.leader_epoch:
+            process.leaderships.pop(key, None)
+        elif leadership is None or leadership.epoch != state.leader_epoch:
             self._begin(process, key, state)
-        elif reign.promise and state.partition_epoch > reign.promise.base_partition_epoch:
-            reign.promise = None
+        elif leadership.promise and state.partition_epoch > leadership.promise.base_partition_epoch:
+            leadership.promise = None
 
     def _begin(self, process: Process, key: Key, state: PartitionState) -> None:
         log = self.log(process.broker_id, key)
@@ -367,7 +367,7 @@ class Replication:
         assert not log or log[-1][0] < state.leader_epoch, "a leader epoch was used before"
         lost = self.acknowledged.get(key, set()) - set(log)
         assert not lost, f"{process.ref} leads without {len(lost)} acknowledged records"
-        process.reigns[key] = Reign(state.leader_epoch, len(log))
+        process.leaderships[key] = Leadership(state.leader_epoch, len(log))
         self._checkpoint(process.broker_id, key, self.checkpoints.get((process.broker_id, key), 0))
 
     def _checkpoint(self, broker_id: BrokerId, key: Key, high_watermark: int) -> None:
@@ -376,9 +376,9 @@ class Replication:
 
     def append(self, broker_id: BrokerId, key: Key) -> None:
         process = self.processes.get(broker_id)
-        reign = None if process is None else process.reigns.get(key)
-        if reign is not None:
-            self.log(broker_id, key).append((reign.epoch, next(self.numbers)))
+        leadership = None if process is None else process.leaderships.get(key)
+        if leadership is not None:
+            self.log(broker_id, key).append((leadership.epoch, next(self.numbers)))
 
     def fetch(self, broker_id: BrokerId, key: Key, at_most: int = 5) -> None:
         """The follower fetches from whom it takes for the leader, if that one agrees."""
@@ -389,8 +389,8 @@ class Replication:
         if broker_id not in view.replicas:
             return
         leader = self.processes.get(view.leader.broker_id)
-        reign = None if leader is None else leader.reigns.get(key)
-        if leader is None or reign is None or reign.epoch != view.leader_epoch:
+        leadership = None if leader is None else leader.leaderships.get(key)
+        if leader is None or leadership is None or leadership.epoch != view.leader_epoch:
             return
         if leader is follower:
             return
@@ -400,8 +400,8 @@ class Replication:
             shared += 1
         del mine[shared:]
         mine += theirs[shared : shared + at_most]
-        reign.ends[follower.ref] = len(mine)
-        known = max(reign.high_watermark, self.checkpoints.get((broker_id, key), 0))
+        leadership.ends[follower.ref] = len(mine)
+        known = max(leadership.high_watermark, self.checkpoints.get((broker_id, key), 0))
         if self.rng.random() < 0.5 or known > len(mine):
             self._checkpoint(broker_id, key, known)
         if len(mine) == len(theirs):
@@ -411,16 +411,18 @@ class Replication:
     def acknowledge(self, broker_id: BrokerId, key: Key) -> None:
         """The leader moves its high watermark: over all listed, and all it promised to wait for."""
         process = self.processes.get(broker_id)
-        reign = None if process is None else process.reigns.get(key)
-        if process is None or reign is None:
+        leadership = None if process is None else process.leaderships.get(key)
+        if process is None or leadership is None:
             return
         log = self.log(broker_id, key)
-        counted = set(process.views[key].isr) | set(reign.promise.isr if reign.promise else ())
-        ends = [len(log) if ref == process.ref else reign.ends.get(ref, 0) for ref in counted]
-        reign.high_watermark = max(reign.high_watermark, min(ends))
-        self.acknowledged.setdefault(key, set()).update(log[: reign.high_watermark])
+        counted = set(process.views[key].isr) | set(
+            leadership.promise.isr if leadership.promise else ()
+        )
+        ends = [len(log) if ref == process.ref else leadership.ends.get(ref, 0) for ref in counted]
+        leadership.high_watermark = max(leadership.high_watermark, min(ends))
+        self.acknowledged.setdefault(key, set()).update(log[: leadership.high_watermark])
         if self.rng.random() < 0.5:
-            self._checkpoint(broker_id, key, reign.high_watermark)
+            self._checkpoint(broker_id, key, leadership.high_watermark)
 
     def propose(
         self,
@@ -432,28 +434,28 @@ class Replication:
     ) -> None:
         """The leader wishes for whoever caught up, and sometimes for less."""
         process = self.processes.get(broker_id)
-        reign = None if process is None else process.reigns.get(key)
-        if process is None or reign is None or reign.promise is not None:
+        leadership = None if process is None else process.leaderships.get(key)
+        if process is None or leadership is None or leadership.promise is not None:
             return
         view = process.views[key]
         assert process.session is not None
-        enough = max(reign.high_watermark, reign.start)
+        enough = max(leadership.high_watermark, leadership.start)
         wanted = {ref.broker_id: ref for ref in view.isr}
         if not is_greedy and self.rng.random() < 0.4 and len(wanted) > 1:
             del wanted[self.rng.choice([one for one in wanted if one != broker_id])]
         else:
-            for ref, end in sorted(reign.ends.items()):
+            for ref, end in sorted(leadership.ends.items()):
                 if end >= enough and ref.broker_id in view.replicas:
                     wanted[ref.broker_id] = ref
         if without is not None:
             wanted.pop(without, None)
         isr = tuple(wanted.values())
         if set(isr) != set(view.isr):
-            reign.promise = IsrProposal(
+            leadership.promise = IsrProposal(
                 topic_id=key[0],
                 partition=key[1],
                 session=process.session,
-                leader_epoch=reign.epoch,
+                leader_epoch=leadership.epoch,
                 base_partition_epoch=view.partition_epoch,
                 isr=isr,
             )
@@ -464,8 +466,8 @@ class Replication:
         if process is None:
             return
         if not is_old or not process.said:
-            reigns = process.reigns.values()
-            process.said.append(tuple(one.promise for one in reigns if one.promise))
+            leaderships = process.leaderships.values()
+            process.said.append(tuple(one.promise for one in leaderships if one.promise))
         said = self.rng.choice(process.said) if is_old else process.said[-1]
         status = self.kubernetes.brokers[broker_id].status
         if status.proposals != said:

@@ -16,7 +16,7 @@ from tests.planner.model import Kubernetes
 from tests.planner.objects import NOW
 
 ONE = BrokerId(1)
-NEEDED = Rollout(outdated=(ONE,), needed=(ONE,))
+NEEDED = Rollout(is_planned=True, outdated=(ONE,), needed=(ONE,))
 
 
 def facts(rollout: Rollout) -> ClusterFacts:

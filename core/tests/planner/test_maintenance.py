@@ -94,6 +94,53 @@ def test_new_topics_are_placed_on_the_others() -> None:
     assert {one for state in states for one in state.replicas} == {1, 3}
 
 
+@pytest.mark.parametrize(
+    ("held", "needed", "why"),
+    [
+        (
+            [1, 2, 3],
+            1,
+            (
+                "needs 1 ready brokers that take new replicas, but there are 0, because brokers 1, "
+                "2, 3 are under maintenance: remove them from spec.maintenance.brokers of the "
+                "BrokerCluster"
+            ),
+        ),
+        (
+            [2],
+            3,
+            (
+                "needs 3 ready brokers that take new replicas, but there are 2, because broker 2 "
+                "is under maintenance: remove it from spec.maintenance.brokers of the "
+                "BrokerCluster, wait for more brokers, or ask for fewer replicas"
+            ),
+        ),
+    ],
+)
+def test_a_new_topic_that_needs_them_names_them(held: list[int], needed: int, why: str) -> None:
+    kubernetes = running(maintenance={"brokers": held})
+    kubernetes.apply(topic("new", partitions=1, replicas=needed))
+    kubernetes.settle()
+
+    assert "new" not in kubernetes.maps
+    (told,) = kubernetes.topics["new"].status.conditions
+    assert (told.reason, told.message) == ("WaitingForBrokers", why)
+    kubernetes.configure(3)
+    kubernetes.settle()
+    assert "new" in kubernetes.maps
+
+
+def test_one_that_is_down_is_not_named_as_the_reason() -> None:
+    kubernetes = running(**IN_MAINTENANCE)
+    kubernetes.kill(BROKER)
+    kubernetes.settle()
+    kubernetes.apply(topic("new", partitions=1, replicas=3))
+    kubernetes.settle()
+
+    (told,) = kubernetes.topics["new"].status.conditions
+    assert told.message.startswith("needs 3 ready brokers, but there are 2: wait")
+
+
 def test_the_offsets_topic_keeps_its_replicas() -> None:
     kubernetes = running(config={"offsets.topic.replication.factor": 3})
     kubernetes.configure(3, config={"offsets.topic.replication.factor": 3}, **IN_MAINTENANCE)

@@ -17,8 +17,9 @@ from chiplog_core.naming import labels
 from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.world import StatefulSetState
 from chiplog_core.planner.restart_limits import find_limits, shrinks_any_isr
+from chiplog_core.planner.unable_to_start import PATIENCE
 from tests.planner.model import Kubernetes
-from tests.planner.objects import topic
+from tests.planner.objects import NOW, topic
 
 SATURDAYS = {"windows": [{"schedule": "0 2 * * 6", "duration": "3h"}]}
 """2026-01-01 is a Thursday."""
@@ -396,8 +397,7 @@ def test_a_broker_that_recovers_is_not_restarted_and_the_roll_waits_for_it(
     assert restarts(kubernetes) == []
     assert condition(kubernetes, "ConfigurationApplied").message == (
         "brokers 1, 2, 3 must restart for a changed configuration; waiting for broker "
-        f"{recovering} to start, which may take long if logs are recovered; if one cannot start at "
-        "all, delete its pod; without brokers "
+        f"{recovering} to start, which may take long if logs are recovered; without brokers "
         f"{', '.join(str(one) for one in (1, 2, 3) if one != recovering)}, partitions would have "
         "fewer in-sync replicas than their min.insync.replicas"
     )
@@ -405,6 +405,133 @@ def test_a_broker_that_recovers_is_not_restarted_and_the_roll_waits_for_it(
     pod = kubernetes.pods[BrokerId(recovering)]
     kubernetes.pods[BrokerId(recovering)] = replace(pod, starting=False, message="CrashLoopBackOff")
     assert restarts(kubernetes) == [recovering]
+
+
+# -- brokers that cannot start
+
+
+def broken(kubernetes: Kubernetes, **of_pod: Any) -> None:
+    """Broker 1 does not come back after its restart for revision "bad"."""
+    kubernetes.roll_out(1, 2, 3, revision="bad")
+    stop(kubernetes, 1)
+    pod = kubernetes.pods[BrokerId(1)]
+    kubernetes.pods[BrokerId(1)] = replace(
+        pod, deleting=False, revision="bad", unready_since=NOW, **of_pod
+    )
+    kubernetes.silent_ms = {BrokerId(1): 60_000}
+    kubernetes.settle()
+
+
+def correct(kubernetes: Kubernetes) -> None:
+    """The spec is as before; the other brokers were not restarted."""
+    kubernetes.roll_out(1, 2, 3, revision="")
+    kubernetes.settle()
+
+
+HANGS: dict[str, Any] = {"starting": True}
+KILLED: dict[str, Any] = {"starting": True, "ran_out_of_memory": True}
+NOT_PULLED: dict[str, Any] = {"message": "ImagePullBackOff: no such image"}
+
+
+@pytest.mark.parametrize("of_pod", [HANGS, KILLED, NOT_PULLED], ids=["hangs", "killed", "image"])
+def test_a_broker_that_cannot_start_is_restarted_when_the_spec_is_right_again(
+    of_pod: dict[str, Any],
+) -> None:
+    kubernetes = running()
+    broken(kubernetes, **of_pod)
+    kubernetes.now = NOW + PATIENCE
+    kubernetes.settle()
+    assert restarts(kubernetes) == [], "it would not start with the same spec either"
+    assert "broker 1 cannot start (the condition Ready says why): correct the spec" in (
+        condition(kubernetes, "ConfigurationApplied").message
+    )
+
+    correct(kubernetes)
+
+    (restart,) = restart_actions(kubernetes)
+    assert restart.broker_id == 1
+    assert set(restart.must_be_ready) == {2, 3}
+
+
+def test_ready_says_that_the_memory_limit_is_too_small() -> None:
+    kubernetes = running()
+    broken(kubernetes, **KILLED)
+
+    assert condition(kubernetes, "Ready").message == (
+        "broker 1: ran out of memory and cannot start (OOMKilled): raise "
+        "spec.resources.limits.memory"
+    )
+    pod = kubernetes.pods.pop(BrokerId(1))
+    kubernetes.now = NOW + PATIENCE
+    assert restarts(kubernetes) == [], "there is nothing to delete"
+    # Between two attempts nothing changes.
+    kubernetes.pods[BrokerId(1)] = replace(pod, starting=False)
+    correct(kubernetes)
+    assert restarts(kubernetes) == [1]
+
+
+def test_a_broker_that_hangs_is_given_time_and_the_plan_is_made_again_then() -> None:
+    kubernetes = running()
+    broken(kubernetes, **HANGS)
+    correct(kubernetes)
+    kubernetes.now = NOW + PATIENCE - timedelta(milliseconds=1)
+    kubernetes.settle()
+
+    assert restarts(kubernetes) == []
+    assert kubernetes.plan().requeue_after_ms in {1, 2}
+    kubernetes.now = NOW + PATIENCE
+    assert restarts(kubernetes) == [1]
+    # Its Lease may be late while it recovers.
+    kubernetes.silent_ms = {BrokerId(1): 59_900}
+    assert restarts(kubernetes) == []
+    assert kubernetes.plan().requeue_after_ms == 101
+
+
+@pytest.mark.parametrize("silent_ms", [{}, {BrokerId(1): 1_500}], ids=["unknown", "renewed"])
+def test_a_broker_that_renews_its_lease_recovers_however_long_it_takes(
+    silent_ms: dict[BrokerId, int],
+) -> None:
+    kubernetes = running()
+    broken(kubernetes, **HANGS)
+    correct(kubernetes)
+    kubernetes.now = NOW + timedelta(hours=10)
+    kubernetes.silent_ms = silent_ms
+    kubernetes.settle()
+
+    assert restarts(kubernetes) == []
+    assert "waiting for broker 1 to start, which may take long" in (
+        condition(kubernetes, "ConfigurationApplied").message
+    )
+
+
+def test_a_pod_without_a_known_time_recovers() -> None:
+    kubernetes = running()
+    broken(kubernetes, **HANGS)
+    correct(kubernetes)
+    kubernetes.now = NOW + timedelta(hours=10)
+    pod = kubernetes.pods[BrokerId(1)]
+    kubernetes.pods[BrokerId(1)] = replace(pod, unready_since=None)
+    kubernetes.settle()
+
+    assert restarts(kubernetes) == []
+
+
+def test_a_broker_that_cannot_start_waits_for_no_window_but_for_its_approval() -> None:
+    kubernetes = running(rollPolicy=SATURDAYS)
+    broken(kubernetes, **NOT_PULLED)
+    correct(kubernetes)
+    assert restarts(kubernetes) == [], "it may be pulled yet"
+
+    kubernetes.now = NOW + PATIENCE
+    kubernetes.settle()
+    assert restarts(kubernetes) == [1]
+    kubernetes.roll_out(1, 2, 3, revision="better")
+    kubernetes.settle()
+    assert restarts(kubernetes) == [1], "nobody else outside of the window"
+
+    kubernetes.configure(rollPolicy={**SATURDAYS, "approval": "Manual"})
+    kubernetes.settle()
+    assert restarts(kubernetes) == []
 
 
 def test_a_map_that_cannot_be_parsed_may_need_any_broker() -> None:
@@ -418,6 +545,32 @@ def test_a_map_that_cannot_be_parsed_may_need_any_broker() -> None:
     assert "waiting until PartitionMap demo.odd can be parsed" in (
         condition(kubernetes, "ConfigurationApplied").message
     )
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason", "named"),
+    [
+        ({"unreadable_brokers": {"demo-3": "is odd"}}, "BrokerUnreadable", "demo-3: is odd"),
+        (
+            {"unreadable_maps": frozenset({"demo.odd"})},
+            "PartitionMapUnreadable",
+            "PartitionMap demo.odd cannot be parsed",
+        ),
+    ],
+)
+def test_nobody_knows_whether_what_cannot_be_parsed_has_the_configuration(
+    seen: dict[str, Any], reason: str, named: str
+) -> None:
+    kubernetes = running()
+    assert condition(kubernetes, "ConfigurationApplied").status is ConditionStatus.TRUE
+    kubernetes.settle(**seen)
+
+    told = condition(kubernetes, "ConfigurationApplied")
+    assert (told.status, told.reason) == (ConditionStatus.UNKNOWN, reason)
+    assert named in told.message
+    assert condition(kubernetes, "Stable").status is ConditionStatus.FALSE
+    kubernetes.settle()
+    assert condition(kubernetes, "ConfigurationApplied").status is ConditionStatus.TRUE
 
 
 def test_a_plan_that_shrinks_an_isr_restarts_nobody() -> None:

@@ -388,7 +388,7 @@ def test_who_can_lead_by_consent_is_alive_undamaged_and_has_answered() -> None:
 
 
 def test_an_answer_from_before_the_question_is_none() -> None:
-    """It is of the same reign, which the question did not end."""
+    """It is of the same leader epoch, which the question did not end."""
     known = broker_states(again(1), again(2), again(3))
     stale = report(epoch=8, log=(5, 30), cut=True)
     reports = {1: stale, 2: report(cut=True), 3: report(log=(5, 7), cut=True)}

@@ -149,7 +149,7 @@ def test_without_any_broker_there_is_no_map_and_a_reason() -> None:
 
     assert "orders" not in kubernetes.maps
     assert ready(kubernetes).message == (
-        "needs 1 ready brokers, but there are 0: wait for more brokers, or ask for fewer replicas"
+        "needs 1 ready brokers, but there are 0: wait for more brokers"
     )
 
 

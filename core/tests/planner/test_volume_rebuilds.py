@@ -314,6 +314,23 @@ def test_it_gives_up_its_leaderships_first() -> None:
     assert kubernetes.brokers[TWO].spec.intent is BrokerIntent.SERVE
 
 
+def test_it_gives_up_its_leaderships_only_in_its_turn() -> None:
+    kubernetes = running()
+    well = kubernetes.pods[THREE]
+    kubernetes.pods[THREE] = replace(well, ready=False)
+    annotate(kubernetes, 2)
+    assert refusal(kubernetes)[0] == "WaitingForBrokers"
+    assert kubernetes.brokers[TWO].spec.intent is BrokerIntent.SERVE
+    assert TWO in led_by(kubernetes)
+
+    kubernetes.pods[THREE] = well
+    kubernetes.settle()
+    assert kubernetes.brokers[TWO].spec.intent is BrokerIntent.DRAIN
+    kubernetes.pods[THREE] = replace(well, ready=False)
+    kubernetes.settle()
+    assert kubernetes.brokers[TWO].spec.intent is BrokerIntent.SERVE
+
+
 def test_it_says_that_nobody_takes_its_leaderships() -> None:
     kubernetes = running()
     kubernetes.cordoned = {"node-1", "node-2", "node-3"}

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.change, pytest.mark.timeout(400)]
 PARTITIONS = 6
 ROLL_LIMIT_S = 150
 SETTLED_LIMIT_S = 60
+MISSING_IMAGE = "localhost/chiplog/broker:missing"
 SAFE = {"min.insync.replicas": 2}
 
 
@@ -97,6 +98,39 @@ def test_a_change_waits_for_its_approval_and_is_then_rolled_under_load(
     wait_reason(cluster, "ConfigurationApplied", "Applied")
     assert "roll" not in cluster.kubectl.get("cbc", cluster.name)["status"]
     cluster.kubectl("annotate", "cbc", cluster.name, f"{labels.APPROVED_REVISION}-")
+
+
+def test_a_broker_whose_image_is_missing_comes_back_with_the_corrected_spec(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    topic = new_topic("corrected", PARTITIONS, replicas=3, config=SAFE)
+    wait_in_sync(cluster)
+    before = cluster.broker_pods()
+
+    def is_stuck() -> bool:
+        reasons = {one["metadata"]["name"]: waiting_reason(one) for one in cluster.pods()}
+        assert reasons.keys() == before.keys(), reasons
+        assert {"ErrImagePull", "ImagePullBackOff"}.intersection(reasons.values()), reasons
+        return True
+
+    with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
+        configure(cluster, image=MISSING_IMAGE, rollPolicy=None)
+        try:
+            eventually("one broker has no image", is_stuck, SETTLED_LIMIT_S, every_s=0.5)
+        finally:
+            configure(cluster, image=None)
+        took_s = cluster.wait_cluster_ready()
+        took_s += wait_in_sync(cluster)
+    check_gaps(traffic, f"a broker without an image, back {took_s:.0f} s after the correction")
+    wait_reason(cluster, "ConfigurationApplied", "Applied")
+    after = cluster.broker_pods()
+    assert len([name for name in before if after[name].uid != before[name].uid]) == 1
+
+
+def waiting_reason(pod: Manifest) -> str:
+    """Why the broker's container does not run; "" if it does, or is not there yet."""
+    (container,) = pod["status"].get("containerStatuses") or [{}]
+    return str(container.get("state", {}).get("waiting", {}).get("reason", ""))
 
 
 def test_a_broker_under_maintenance_leads_nothing(

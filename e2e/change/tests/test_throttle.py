@@ -1,15 +1,12 @@
 """Moves of replicas take as long as their throttle says, and other topics hardly notice."""
 
-import os
 import time
 
 import pytest
-from confluent_kafka import Producer
 
 from e2e import measured
-from e2e.change.kafkas_tool import plan_of, reassign
-from e2e.change.moved import wait_replicas
-from e2e.clients.by_librdkafka import QUIET
+from e2e.change.kafkas_tool import plan_of, reassign, throttled_rates, throttled_replicas
+from e2e.change.moved import fill, wait_replicas
 from e2e.cluster.kubectl import eventually
 from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest
@@ -32,15 +29,6 @@ RECORDS_PER_S = 2_000 if is_full() else 100
 P99_LIMIT = 2.0
 P99_FLOOR_MS = 50
 """What a busy machine alone may cause."""
-THROTTLES = "replication.throttled.rate"
-
-
-def fill(cluster: BrokerClusterUnderTest, topic: str) -> None:
-    """Write `SIZE_BYTES` that do not compress."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, **QUIET})
-    for _ in range(SIZE_BYTES // 8192):
-        producer.produce(topic, os.urandom(8192))
-    assert producer.flush(60) == 0
 
 
 def p99_ms(traffic: Traffic) -> float:
@@ -49,26 +37,10 @@ def p99_ms(traffic: Traffic) -> float:
     return waits[int(len(waits) * 0.99)]
 
 
-def rates(cluster: BrokerClusterUnderTest) -> list[str]:
-    """The throttled rates that clients have set, of all brokers."""
-    return [
-        rate
-        for broker in cluster.own("brokers.chiplog.dev")
-        for key, rate in broker["spec"].get("config", {}).items()
-        if key.endswith(THROTTLES)
-    ]
-
-
-def listed(cluster: BrokerClusterUnderTest, topic: str) -> dict[str, str]:
-    """The topic's throttled replicas."""
-    found: dict[str, str] = cluster.map_of(topic)["spec"].get("clientConfig", {})
-    return found
-
-
 def test_kafkas_tool_throttles_a_move(cluster: BrokerClusterUnderTest, new_topic: NewTopic) -> None:
     topic = new_topic("throttled", replicas=1)
     quiet, beside = (new_topic(name, 3, replicas=3) for name in ("quiet", "beside"))
-    fill(cluster, topic)
+    fill(cluster, topic, SIZE_BYTES)
     (source,) = places(cluster, topic)[0].replicas
     target = source % 3 + 1
     plan = plan_of(topic, {0: [target]})
@@ -76,18 +48,18 @@ def test_kafkas_tool_throttles_a_move(cluster: BrokerClusterUnderTest, new_topic
         until_s = time.monotonic() + BEFORE_S
         while time.monotonic() < until_s:
             # As often as during the move: kubectl takes a good part of a small machine.
-            listed(cluster, topic)
+            throttled_replicas(cluster, topic)
             time.sleep(0.2)
     began_s = time.monotonic()
     said = reassign(cluster, plan, "--execute", "--throttle", str(RATE))
     assert "Successfully started" in said, said
     # The tool itself takes all of a small machine's processors, so the clients start after it.
     with Traffic(cluster.bootstrap, beside, 3, records_per_s=RECORDS_PER_S) as during:
-        assert listed(cluster, topic) == {
+        assert throttled_replicas(cluster, topic) == {
             "leader.replication.throttled.replicas": f"0:{source}",
             "follower.replication.throttled.replicas": f"0:{target}",
         }
-        assert rates(cluster) == [str(RATE)] * 4
+        assert throttled_rates(cluster) == [str(RATE)] * 4
         wait_replicas(cluster, topic, 1)
         took_s = time.monotonic() - began_s
     measured.note(
@@ -109,8 +81,8 @@ def test_kafkas_tool_throttles_a_move(cluster: BrokerClusterUnderTest, new_topic
     assert "Clearing topic-level throttles" in said, said
 
     def are_cleared() -> bool:
-        assert not rates(cluster)
-        assert not listed(cluster, topic)
+        assert not throttled_rates(cluster)
+        assert not throttled_replicas(cluster, topic)
         return True
 
     eventually("the throttles are cleared", are_cleared, 10)
@@ -118,7 +90,7 @@ def test_kafkas_tool_throttles_a_move(cluster: BrokerClusterUnderTest, new_topic
 
 def test_the_cluster_throttles_moves(cluster: BrokerClusterUnderTest, new_topic: NewTopic) -> None:
     topic = new_topic("slow", replicas=1)
-    fill(cluster, topic)
+    fill(cluster, topic, SIZE_BYTES)
     throttle = '{"spec":{"replicationThrottle":%s}}'
     cluster.kubectl("patch", "cbc", cluster.name, "--type=merge", "-p", throttle % RATE)
     try:

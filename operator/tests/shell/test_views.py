@@ -54,6 +54,43 @@ def test_a_container_that_runs_before_its_startup_probe_succeeds_is_starting(
     assert views.pod(views.kept_pod(made)).starting is is_starting
 
 
+OUT_OF_MEMORY = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+
+
+@pytest.mark.parametrize(
+    ("container", "is_out"),
+    [
+        ({"state": {"running": {}}, "lastState": OUT_OF_MEMORY, "started": False}, True),
+        ({"state": {"running": {}}, "lastState": OUT_OF_MEMORY, "started": True}, False),
+        ({"state": OUT_OF_MEMORY, "started": False}, True),
+        ({"state": {"waiting": {}}, "lastState": {"terminated": {"reason": "Error"}}}, False),
+        ({"state": {"running": {}}, "lastState": {}, "started": False}, False),
+        ({"state": {"running": {}}, "lastState": None}, False),
+    ],
+)
+def test_a_container_that_has_not_started_since_it_exceeded_its_memory_limit(
+    container: dict[str, Any], is_out: bool
+) -> None:
+    made = pod(containerStatuses=[{"name": "broker", **container}])
+
+    assert views.pod(views.kept_pod(made)).ran_out_of_memory is is_out
+
+
+def test_since_when_a_pod_is_not_ready() -> None:
+    at, later = "2026-01-01T00:00:05Z", "2026-01-01T00:00:09Z"
+    since = datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC)
+
+    def unready_since(*conditions: dict[str, Any]) -> datetime | None:
+        return views.pod(views.kept_pod(pod(conditions=list(conditions)))).unready_since
+
+    scheduled = condition("PodScheduled", "True", lastTransitionTime=later)
+    assert unready_since(scheduled, condition("Ready", "False", lastTransitionTime=at)) == since
+    assert unready_since(scheduled, condition("Ready", "True", lastTransitionTime=at)) is None
+    assert unready_since(condition("PodScheduled", "False", lastTransitionTime=at)) == since
+    assert unready_since(scheduled) is None
+    assert unready_since() is None
+
+
 def test_when_a_pod_was_given_its_node() -> None:
     at = "2026-01-01T00:00:05Z"
     scheduled = pod(conditions=[condition("PodScheduled", "True", lastTransitionTime=at)])
