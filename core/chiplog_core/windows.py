@@ -6,7 +6,7 @@ a time that occurs twice counts the first time (PEP 495, fold=0). A window is op
 of real time, whatever the clocks do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import count
@@ -55,6 +55,13 @@ class Window:
         """When the window opens on this day of its zone, in UTC."""
         for wall_time in self.schedule.times_on(day):
             yield wall_time.replace(tzinfo=self.zone).astimezone(UTC)
+
+
+def opens_at(windows: Collection[Window], now: datetime) -> datetime | None:
+    """When the next of the windows opens, in UTC; None if one is open, or there are none."""
+    if not windows or any(window.is_open(now) for window in windows):
+        return None
+    return min(window.next_start(now) for window in windows)
 
 
 def read_window(schedule: str, duration: Duration, zone: tzinfo) -> Window:

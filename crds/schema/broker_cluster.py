@@ -171,7 +171,28 @@ BROKER_CLUSTER = Definition(
                 reason=RuleReason.FORBIDDEN,
             ),
         ),
+        "spec.autoRebalance[].timeZone": (
+            Rule(
+                # An unknown zone is an error of the expression, and so refused as well.
+                "timestamp('2000-01-01T00:00:00Z').getHours(self) >= 0",
+                "timeZone must be a name of the IANA time zone database, like Europe/Berlin",
+            ),
+        ),
         "spec.autoRebalance[]": (
+            Rule(
+                f"!has(self.unevenFor) || self.mode == '{AutoRebalanceMode.IMBALANCE}'",
+                "unevenFor is only for mode imbalance: remove it",
+                reason=RuleReason.FORBIDDEN,
+                field=".unevenFor",
+            ),
+            Rule(
+                "!has(self.windows) || size(self.windows) == 0 || "
+                f"self.mode != '{AutoRebalanceMode.REMOVE_BROKERS}'",
+                "windows are not for mode remove-brokers, because removed brokers are emptied at "
+                "any time: remove it",
+                reason=RuleReason.FORBIDDEN,
+                field=".windows",
+            ),
             Rule(
                 f"!has(self.threshold) || self.mode == '{AutoRebalanceMode.IMBALANCE}'",
                 "threshold is only for mode imbalance: remove it",

@@ -102,6 +102,10 @@ class LocalReplicas(Protocol):
     def is_short_of_space(self) -> bool:
         """Whether producers are refused because the volume is nearly full."""
 
+    @property
+    def log_bytes(self) -> int:
+        """Size of all replicas here."""
+
     def halted(self) -> list[Halted]:
         """The replicas here that have stopped following."""
 

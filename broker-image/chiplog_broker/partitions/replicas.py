@@ -368,6 +368,10 @@ class Replicas:
     def is_short_of_space(self) -> bool:
         return self._was_short
 
+    @property
+    def log_bytes(self) -> int:
+        return sum(partition.log.size_bytes for partition in self)
+
     def check_catch_up_goals(self) -> None:
         """Remove the catch-up goals that refetched replicas have reached; to be called often.
 

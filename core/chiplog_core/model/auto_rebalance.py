@@ -5,10 +5,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
+from chiplog_core.durations import Duration
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_BROKERS, MAX_MESSAGE_LENGTH
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.references import ObjectName
+from chiplog_core.model.roll_policy import UTC, CronSchedule, TimeZone
 from chiplog_core.model.spark_run import Count, RunNumber
 
 DEFAULT_THRESHOLD_PERCENT = 20
@@ -34,6 +36,20 @@ class AutoRebalanceState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceWindow:
+    """A time in which automatic Rebalances may begin."""
+
+    schedule: Annotated[
+        CronSchedule,
+        "When the window for automatic Rebalances opens, as five cron fields in timeZone, like "
+        "0 2 * * 6.",
+    ]
+    duration: Annotated[
+        Duration, "How long the window for automatic Rebalances stays open, like 3h."
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AutoRebalance:
     """One occasion for an automatic Rebalance."""
 
@@ -51,11 +67,25 @@ class AutoRebalance:
     ] = None
     threshold: Annotated[
         int | None,
-        "Only for mode imbalance: by how many percent the fullest broker's bytes may exceed the "
-        "mean of all brokers, and its number of leaders if the goals of the template even that "
-        f"out; default: {DEFAULT_THRESHOLD_PERCENT}.",
+        "Only for mode imbalance: by how many percent the most loaded broker may exceed the mean "
+        "of all brokers, in what the goals of the template even out: stored bytes, bytes per "
+        f"second and leaders; default: {DEFAULT_THRESHOLD_PERCENT}.",
         Range(5, 1_000),
     ] = None
+    uneven_for: Annotated[
+        Duration | None,
+        "Only for mode imbalance: for how long the load must have been more uneven than the "
+        "threshold; default: 5m.",
+    ] = None
+    windows: Annotated[
+        tuple[RebalanceWindow, ...],
+        "A Rebalance begins only in these windows; default: always. One that has begun is "
+        "completed.",
+        Items(20),
+    ] = ()
+    time_zone: Annotated[
+        TimeZone, "The time zone of the windows' schedules, like Europe/Berlin."
+    ] = UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +115,10 @@ class AutoRebalanceStatus:
         "Why the last automatic Rebalance failed, and what to do; none begins before that.",
         Length(MAX_MESSAGE_LENGTH),
     ] = ""
+    waits_until: Annotated[
+        datetime | None,
+        "When the next window opens, if a Rebalance waits for it.",
+    ] = None
     imbalanced_since: Annotated[
         datetime | None, "Since when the load has been more uneven than the threshold."
     ] = None
@@ -95,7 +129,14 @@ class AutoRebalanceStatus:
     ] = None
     leaders_skew_percent: Annotated[
         Count | None,
-        "By how many percent the leaders of the broker that has most of them exceed the mean.",
+        "By how many percent the leaders of the broker that has most of them exceed the mean. If "
+        "the goals even out bytes per second, too, only partitions that are not written to count "
+        "as too many.",
+    ] = None
+    bytes_in_skew_percent: Annotated[
+        Count | None,
+        "By how many percent the bytes per second that are written to the leaders of the busiest "
+        "broker exceed the mean. The excess that one partition alone causes does not count.",
     ] = None
     left_skew_percent: Annotated[
         Count | None,

@@ -25,6 +25,7 @@ from chiplog_core.model.auto_rebalance import (
     AutoRebalanceMode,
     AutoRebalanceStatus,
 )
+from chiplog_core.model.broker_capacity import BrokerCapacity
 from chiplog_core.model.conditions import Condition
 from chiplog_core.model.listener import Listener, ListenerStatus
 from chiplog_core.model.network_policy import NetworkPolicySettings
@@ -206,6 +207,12 @@ class BrokerClusterSpec:
         GroupSettings | None, "How the operator handles consumer groups."
     ] = None
     metrics: Annotated[MetricsSettings | None, "Metrics of the brokers."] = None
+    broker_capacity: Annotated[
+        BrokerCapacity | None,
+        "How much each broker may hold: no Rebalance moves a replica to a broker that would hold "
+        "more, and brokers are not removed if the others would. It does not limit new topics or "
+        "what producers write.",
+    ] = None
     auto_rebalance: Annotated[
         tuple[AutoRebalance, ...],
         "When the operator rebalances the cluster automatically; default: never.",

@@ -136,6 +136,11 @@ class DataDirectory:
     ] = True
     total_bytes: Annotated[Bytes | None, "Size of the volume in bytes."] = None
     usable_bytes: Annotated[Bytes | None, "Free space on the volume in bytes."] = None
+    log_bytes: Annotated[
+        Bytes | None,
+        "Size of all replicas in the directory in bytes; not set in the first minute after a "
+        "start.",
+    ] = None
     full: Annotated[
         bool,
         "True if less space is free on the volume than chiplog.disk.reserve.bytes: the "

@@ -32,6 +32,7 @@ from chiplog_core.planner.maintenance import under_maintenance
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
 from chiplog_core.planner.rebuild_requests import RebuildRequests, next_to_rebuild
+from chiplog_core.planner.scale_in_room import room_problems
 from chiplog_core.planner.throttles import throttle_config, throttled_broker
 from chiplog_core.planner.volume_losses import losing_volumes
 from chiplog_core.planner.wanted_replicas import leaving_brokers
@@ -140,7 +141,7 @@ def _wanted(
     if surplus and world.unreadable_maps:
         # A map that cannot be parsed may have more replicas than brokers would be left.
         return _Wanted(ids, _present_intents(world, ids))
-    problems = _scale_in_problems(world, cluster, surplus) if surplus else ()
+    problems = _scale_in_problems(world, cluster, surplus, wanted) if surplus else ()
     leaving = () if problems else surplus
     held = under_maintenance(cluster)
     drained = cordoned_brokers(world) | held | losing_volumes(world)
@@ -176,11 +177,15 @@ def _removable(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
 
 
 def _scale_in_problems(
-    world: World, cluster: BrokerCluster, surplus: Sequence[BrokerId]
+    world: World, cluster: BrokerCluster, surplus: Sequence[BrokerId], wanted: Sequence[BrokerId]
 ) -> tuple[Problem, ...]:
-    """Why these brokers cannot be removed: topics have more replicas than brokers would be left, or
-    place partitions on them by hand."""
-    return (*_too_many_replicas(world, cluster), *_assigned_to(surplus, world, cluster))
+    """Why the brokers `surplus` cannot be removed: topics have more replicas than brokers would be
+    left, or place partitions on them by hand, or the `wanted` brokers have too little room."""
+    return (
+        *_too_many_replicas(world, cluster),
+        *_assigned_to(surplus, world, cluster),
+        *room_problems(world, cluster, surplus, wanted),
+    )
 
 
 def _assigned_to(

@@ -15,7 +15,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.roll_policy import RollApproval, RollPolicy
 from chiplog_core.naming import labels
 from chiplog_core.observed.world import World
-from chiplog_core.windows import read_window, read_zone
+from chiplog_core.windows import opens_at, read_window, read_zone
 
 OUTSIDE_WINDOW = "WaitingForWindow"
 NOT_APPROVED = "WaitingForApproval"
@@ -74,12 +74,12 @@ def _wait_for_window(policy: RollPolicy, now: datetime) -> Wait | None:
     """The wait for the next window; None if one is open, or there are none."""
     zone = read_zone(policy.time_zone)
     windows = [read_window(one.schedule, one.duration, zone) for one in policy.windows]
-    if not windows or any(window.is_open(now) for window in windows):
+    opens = opens_at(windows, now)
+    if opens is None:
         return None
-    opens_at = min(window.next_start(now) for window in windows)
-    text = opens_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    text = opens.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     message = f"waiting for the next window of spec.rollPolicy, which opens at {text}"
-    return Wait(OUTSIDE_WINDOW, message, opens_at)
+    return Wait(OUTSIDE_WINDOW, message, opens)
 
 
 def _wait_for_approval(

@@ -34,6 +34,7 @@ def proposal_json(proposal: Proposal) -> Json:
         "replicaMoves": [replica_change_json(change) for change in proposal.replica_changes],
         "reassignment": reassignment_json(proposal.replica_changes),
         "reassignmentMessage": "",
+        "capacityMessage": proposal.capacity_message,
         "figures": {
             "before": [_figures(broker) for broker in proposal.before],
             "after": [_figures(broker) for broker in proposal.after],

@@ -14,6 +14,7 @@ from chiplog_core.limits import MAX_BROKERS
 from chiplog_core.manifest.constraints import Entries, Items, Length, Range
 from chiplog_core.model.references import TopicName
 from chiplog_core.observed.pinned import Pinned
+from chiplog_core.rebalance.capacity import UNLIMITED, Capacity
 from chiplog_core.rebalance.measured import Broker
 from chiplog_core.rebalance.settings import Mode, Settings, read_settings
 
@@ -63,6 +64,11 @@ class RebalanceJob:
         "Broker id -> rack, also of brokers that may not lead.",
         Entries(MAX_BROKERS),
     ] = field(default_factory=dict)
+    capacities: Annotated[
+        Mapping[str, Capacity],
+        "Broker id -> what the broker may hold.",
+        Entries(MAX_BROKERS),
+    ] = field(default_factory=dict)
     mode: Annotated[str, "Between which brokers load moves.", Length(50)] = Mode.FULL.value
     named_brokers: Annotated[Ids, "Ids of the brokers that are added or removed."] = ()
     goals: Annotated[
@@ -110,13 +116,14 @@ class RebalanceJob:
         named_ids = {
             *self.brokers,
             *self.named_brokers,
-            *(BrokerId(int(broker_id)) for broker_id in self.racks),
+            *(BrokerId(int(broker_id)) for broker_id in (*self.racks, *self.capacities)),
         }
         return tuple(
             Broker(
                 broker_id=broker_id,
                 rack=self.racks.get(str(broker_id)),
                 is_usable=broker_id in set(self.brokers),
+                capacity=self.capacities.get(str(broker_id), UNLIMITED),
             )
             for broker_id in sorted(named_ids)
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex
+from chiplog_core.rebalance.capacity import UNLIMITED, Capacity
 
 
 class PartitionName(NamedTuple):
@@ -29,6 +30,7 @@ class Broker:
     rack: str | None = None
     is_usable: bool = True
     """Whether the broker may get leaders and replicas: it serves, and is not about to leave."""
+    capacity: Capacity = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,28 +73,34 @@ class MovableReplicas:
         closed = [racks for _, racks in self._groups.get(broker_id, {})]
         return frozenset.intersection(*closed) if closed else frozenset()
 
-    def best(self, above: BrokerId, below: BrokerId, gap: int) -> PartitionName | None:
-        """The replica whose move from `above` to `below` brings their loads, which differ by `gap`,
-        nearest together; None if there is none. Followers come first, then the names decide."""
+    def best(
+        self, above: BrokerId, below: BrokerId, gap: int, largest: float = inf
+    ) -> PartitionName | None:
+        """The replica of at most the size `largest` whose move from `above` to `below` brings their
+        loads, which differ by `gap`, nearest together; None if there is none. Followers come first,
+        then the names decide."""
         rack = self._racks.get(below)
         found = [
             (is_preferred, *entry)
             for (is_preferred, closed), entries in self._groups.get(above, {}).items()
             if rack not in closed
-            for entry in self._nearest(entries, below, gap)
+            for entry in self._nearest(entries, below, gap, largest)
         ]
         return min(found)[2] if found else None
 
     def _nearest(
-        self, entries: Sequence[Entry], below: BrokerId, gap: int
+        self, entries: Sequence[Entry], below: BrokerId, gap: int, largest: float
     ) -> Iterator[tuple[int, PartitionName]]:
         """Of the replicas from half of the gap on, and of those below it, the one whose size is
-        nearest to half of the gap; each with twice the distance from there."""
+        nearest to half of the gap; each with twice the distance from there. Those above `largest`
+        are left out."""
         middle = bisect_left(entries, (-(-gap // 2),))  # rounded up
+        if largest < inf:
+            middle = min(middle, bisect_left(entries, (largest + 1,)))
         for index in range(middle, len(entries)):
             size, name = entries[index]
             # More than nine tenths of the gap would only reverse it.
-            if 10 * size > 9 * gap:
+            if 10 * size > 9 * gap or size > largest:
                 break
             if below not in self._replicas[name]:
                 yield 2 * size - gap, name

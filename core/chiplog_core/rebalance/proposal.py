@@ -33,6 +33,7 @@ from chiplog_core.rebalance.replicas import (
     replica_moves,
     replicas_after,
 )
+from chiplog_core.rebalance.room import Room, unmet_text
 from chiplog_core.rebalance.settings import Mode, RebalanceRefused, Settings
 
 
@@ -77,6 +78,8 @@ class Proposal:
     leader_count_deviation_percent: float
     """How far the number of leaders of the worst usable broker is from the mean after all
     moves."""
+    capacity_message: str = ""
+    """Which brokers are above a limit after all moves, and by how much; empty if none is."""
 
     @property
     def num_leader_movements(self) -> int:
@@ -116,6 +119,9 @@ def propose(
     ):
         orders_at_end[move.name] = move.replicas
         leaders_at_end[move.name] = move.to_broker
+    room = Room(brokers, orders_after, measurements, settings)
+    for one in copy_moves:
+        room.move(one.from_broker, one.to_broker, one.bytes)
     before = broker_figures(brokers, leaders, orders, measurements)
     after = broker_figures(brokers, leaders_at_end, orders_at_end, measurements)
     figures_of_usable = [broker for broker in after if broker.broker_id in usable]
@@ -152,6 +158,7 @@ def propose(
         leader_count_deviation_percent=deviation_percent(
             {broker.broker_id: broker.leaders for broker in figures_of_usable}
         ),
+        capacity_message=unmet_text(room, brokers, orders_at_end, measurements, settings),
     )
 
 

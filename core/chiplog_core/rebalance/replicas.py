@@ -1,11 +1,13 @@
-"""Chooses replica moves that make stored bytes even.
+"""Chooses replica moves that keep brokers within their limits and make stored bytes even.
 
-A replica moves for one of three reasons, which are handled in this order:
+A replica moves for one of four reasons, which are handled in this order:
 1. It is on a broker that is to be removed.
 2. It shares a rack with another replica of its partition, and another rack has none.
-3. Stored bytes are uneven: one replica at a time moves from the fullest broker to the emptiest,
+3. Its broker holds more replicas, or more bytes, than it may.
+4. Stored bytes are uneven: one replica at a time moves from the fullest broker to the emptiest,
    the one whose size is nearest to half of their difference.
 
+Whatever the reason, it moves only to a broker that stays within its limits (`room`).
 A replica never moves to a rack with another replica of its partition, unless it shared a rack
 before. The preferred leader's replica is moved only if no follower fits, because the leadership
 moves too.
@@ -13,12 +15,15 @@ moves too.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from math import inf
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_REPLICA_MOVES
 from chiplog_core.rebalance.even import TOLERANCE_PERCENT, is_even
 from chiplog_core.rebalance.measured import Broker, Measurements, Partition, PartitionName
 from chiplog_core.rebalance.movable import MovableReplicas, Racks, closed_racks
+from chiplog_core.rebalance.room import Room
 from chiplog_core.rebalance.settings import Goal, Mode, Settings
 
 
@@ -60,6 +65,7 @@ def replica_moves(
         board.evacuate()
     if Goal.RACK_AWARE in settings.goals:
         board.separate_racks()
+    board.relieve()
     if Goal.DISK_USAGE in settings.goals and settings.mode is not Mode.REMOVE_BROKERS:
         board.even_out()
     return tuple(board.moves)
@@ -124,6 +130,8 @@ class _Board:
             for broker_id in replicas:
                 if broker_id in self.loads and name in measurements:
                     self.loads[broker_id] += measurements[name].bytes
+        self.room = Room(brokers, self.replicas, measurements, settings)
+        self._most_room: float | None = None
         self.moves: list[ReplicaMove] = []
 
     def evacuate(self) -> None:
@@ -150,6 +158,44 @@ class _Board:
                 ):
                     self._to_emptiest(name, broker_id, avoided_racks=racks_of_others)
 
+    def relieve(self) -> None:
+        """Move replicas away from brokers that are above a limit: if there are too many, the
+        smallest ones; if they are too large, the largest that are not more than the excess, and
+        then the smallest that are."""
+        room = self.room
+        above: dict[BrokerId, list[PartitionName]] = {
+            broker_id: []
+            for broker_id in sorted(filter(self.settings.may_leave, self.racks))
+            if room.excess_replicas(broker_id) or room.excess_bytes(broker_id)
+        }
+        # These brokers get no replicas, so what each holds only becomes less.
+        for name in self.bytes if above else ():
+            for broker_id in self.replicas[name]:
+                if broker_id in above:
+                    above[broker_id].append(name)
+        for broker_id, held in above.items():
+            self._relieve(broker_id, held)
+
+    def _relieve(self, broker_id: BrokerId, held: Sequence[PartitionName]) -> None:
+        """Move replicas away from a broker that holds these partitions and is above a limit."""
+        room = self.room
+        followers = [name for name in held if self.replicas[name][0] != broker_id]
+        preferred = [name for name in held if self.replicas[name][0] == broker_id]
+        largest = sorted(followers, key=self._size) + sorted(preferred, key=self._size)
+        smallest = sorted(followers, key=self.bytes.__getitem__)
+        smallest += sorted(preferred, key=self.bytes.__getitem__)
+        for name in smallest:
+            if room.excess_replicas(broker_id):
+                self._to_emptiest(name, broker_id)
+        for name in largest:
+            is_there = broker_id in self.replicas[name]
+            if is_there and 0 < self.bytes[name] <= room.excess_bytes(broker_id):
+                self._to_emptiest(name, broker_id)
+        for name in smallest:
+            is_there = broker_id in self.replicas[name]
+            if is_there and self.bytes[name] and room.excess_bytes(broker_id):
+                self._to_emptiest(name, broker_id)
+
     def even_out(self) -> None:
         """Move replicas from fuller to emptier brokers until the loads are even."""
         movable = MovableReplicas(self.racks, self.replicas, self.bytes)
@@ -174,8 +220,9 @@ class _Board:
                 gap = self.loads[above] - self.loads[below]
                 if gap <= tolerated or 10 * smallest > 9 * gap:
                     break  # the next brokers are fuller
-                if self.racks.get(below) not in closed:
-                    name = movable.best(above, below, gap)
+                largest = self.room.largest[below]
+                if largest >= smallest and self.racks.get(below) not in closed:
+                    name = movable.best(above, below, gap, largest)
                     if name is not None:
                         return name, above, below
         return None
@@ -185,7 +232,8 @@ class _Board:
     ) -> None:
         """Move the replica of a partition from the broker `leaving` to the least loaded broker that
         may take it, if there is one."""
-        if len(self.moves) >= MAX_REPLICA_MOVES:
+        size = self.bytes[name]
+        if len(self.moves) >= MAX_REPLICA_MOVES or size > self._largest_room():
             return
         closed = closed_racks(self.racks, self.replicas[name], leaving).union(avoided_racks)
         fitting = [
@@ -193,7 +241,7 @@ class _Board:
             for rack, broker_ids in self.brokers_of_rack.items()
             if rack not in closed
             for broker_id in broker_ids
-            if broker_id not in self.replicas[name]
+            if broker_id not in self.replicas[name] and size <= self.room.largest[broker_id]
         ]
         if fitting:
             to = min(fitting, key=lambda broker_id: (self.loads[broker_id], broker_id))
@@ -206,9 +254,19 @@ class _Board:
         self.replicas[name] = tuple(
             to if broker_id == leaving else broker_id for broker_id in self.replicas[name]
         )
+        self.room.move(leaving, to, size)
+        self._most_room = None
         self.loads[to] += size
         if leaving in self.loads:
             self.loads[leaving] -= size
+
+    def _largest_room(self) -> float:
+        """The size of the largest replica that any broker may take. Without it, a thousand replicas
+        that fit nowhere would be tried on each of hundreds of brokers."""
+        if self._most_room is None:
+            receivers = chain.from_iterable(self.brokers_of_rack.values())
+            self._most_room = max(map(self.room.largest.__getitem__, receivers), default=-inf)
+        return self._most_room
 
     def _size(self, name: PartitionName) -> tuple[int, PartitionName]:
         """Sort key: the largest replica first."""

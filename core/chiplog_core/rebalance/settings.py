@@ -35,6 +35,10 @@ class Goal(StrEnum):
 
     RACK_AWARE = "RackAwareGoal"
     """No two replicas of a partition are in one rack if there are enough racks."""
+    REPLICA_CAPACITY = "ReplicaCapacityGoal"
+    """No broker holds more replicas than it may."""
+    DISK_CAPACITY = "DiskCapacityGoal"
+    """No broker's replicas use more of its volume than they may."""
     LEADER_BYTES_IN = "LeaderBytesInDistributionGoal"
     LEADER_REPLICAS = "LeaderReplicaDistributionGoal"
     DISK_USAGE = "DiskUsageDistributionGoal"

@@ -1,17 +1,19 @@
-"""How uneven the load of a cluster's brokers is, from one reading of the brokers' counters."""
+"""How uneven the load of a cluster's brokers is, from readings of the brokers' counters."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.rebalance.brokers_load import Readings
+from chiplog_core.rebalance.brokers_load import Readings, measured_load
 from chiplog_core.rebalance.measured import PartitionName
 from chiplog_core.rebalance.settings import Goal
 
 MIN_EXCESS_BYTES = 100 * 2**20
 """A broker that is above the mean by less than this is not worth copying data."""
+MIN_EXCESS_BYTES_PER_SECOND = 2**20
+"""A broker whose leaders take less than this more than the mean is not worth moving leaders."""
+MAX_WITHOUT_RATE_PERCENT = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,25 +23,50 @@ class Skew:
 
     bytes_percent: int
     leaders_percent: int
+    """Of the number of leaders."""
+    idle_leaders_percent: int | None
+    """The same, if only leaders of partitions that nobody writes to may move; None if it is not
+    known which these are."""
+    bytes_in_percent: int | None
+    """Of the bytes per second that are written to a broker's leaders; None if it is not known."""
 
-    def percent_of(self, goals: frozenset[Goal]) -> int:
-        """The higher of those that a proposal with these goals evens out. It does not even out the
-        number of leaders if it evens out the rates of what they are sent."""
-        by_number = Goal.LEADER_REPLICAS in goals and Goal.LEADER_BYTES_IN not in goals
-        return max(
-            self.bytes_percent if Goal.DISK_USAGE in goals else 0,
-            self.leaders_percent if by_number else 0,
-        )
+    def leaders_for(self, goals: frozenset[Goal]) -> int | None:
+        """The excess of leaders that a proposal with these goals can even out: if it evens out the
+        rates, too, it places the leaders of partitions with a rate by that."""
+        is_by_rate = Goal.LEADER_BYTES_IN in goals
+        return self.idle_leaders_percent if is_by_rate else self.leaders_percent
+
+    def percent_of(self, goals: frozenset[Goal]) -> int | None:
+        """The highest of those that a proposal with these goals evens out; None if one of them is
+        not known."""
+        by_goal = {
+            Goal.DISK_USAGE: self.bytes_percent,
+            Goal.LEADER_REPLICAS: self.leaders_for(goals),
+            Goal.LEADER_BYTES_IN: self.bytes_in_percent,
+        }
+        found = [percent for goal, percent in by_goal.items() if goal in goals]
+        known = [percent for percent in found if percent is not None]
+        return max(known, default=0) if len(known) == len(found) else None
 
 
 def skew_of(
     brokers: Sequence[BrokerId],
     partitions: Mapping[PartitionName, PartitionState],
     readings: Readings,
+    earlier: Readings | None = None,
 ) -> Skew | None:
     """The skew over these brokers; None if a leader did not report a partition, so that it is not
-    known. The leader's size counts for each replica."""
-    stored, led = dict.fromkeys(brokers, 0), dict.fromkeys(brokers, 0)
+    known. The leader's size counts for each replica.
+
+    Rates are those since the `earlier` readings. They are not known if there are none, or if more
+    partitions have no rate, because their leader has changed, than `MAX_WITHOUT_RATE_PERCENT`.
+    Fewer of them count as written to: otherwise new topics could keep the rates unknown for ever.
+    """
+    rates = {} if earlier is None else measured_load(earlier, readings, partitions)
+    without_rate = len(partitions) - len(rates)
+    has_rates = 100 * without_rate <= MAX_WITHOUT_RATE_PERCENT * len(partitions)
+    stored, taken, led = (_Loads(brokers) for _ in range(3))
+    busy = dict.fromkeys(brokers, 0)
     for name, state in partitions.items():
         if state.leader is None:
             return None
@@ -48,24 +75,53 @@ def skew_of(
         counted = None if reading is None else reading.partitions.get(name)
         if counted is None:
             return None
-        if leader in led:
-            led[leader] += 1
+        rate = rates.get(name)
+        led.add(leader, 1)
+        taken.add(leader, 0 if rate is None else rate.weight)
+        if leader in busy and (rate is None or rate.weight):
+            busy[leader] += 1
         for broker_id in state.replicas:
-            if broker_id in stored:
-                stored[broker_id] += counted.bytes
+            stored.add(broker_id, counted.bytes)
     return Skew(
-        bytes_percent=_above_mean_percent(stored.values(), least=MIN_EXCESS_BYTES),
+        bytes_percent=stored.above_mean_percent(stored.largest, least=MIN_EXCESS_BYTES),
         # The number of leaders is even if the highest is the mean, rounded up.
-        leaders_percent=_above_mean_percent(led.values(), least=1),
+        leaders_percent=led.above_mean_percent({}, least=1),
+        idle_leaders_percent=led.above_mean_percent(busy, least=1) if has_rates else None,
+        # A weight is in thousandths of a byte per second.
+        bytes_in_percent=taken.above_mean_percent(
+            taken.largest, least=1000 * MIN_EXCESS_BYTES_PER_SECOND
+        )
+        if has_rates
+        else None,
     )
 
 
-def _above_mean_percent(loads: Iterable[int], *, least: int) -> int:
-    """By how many percent the highest load exceeds the mean; 0 if it exceeds the mean, rounded up,
-    by less than `least`."""
-    values = list(loads)
-    total = sum(values)
-    if not total:
-        return 0
-    highest, mean = max(values), total / len(values)
-    return floor(100 * (highest / mean - 1)) if highest - ceil(mean) >= least else 0
+class _Loads:
+    """One kind of load of each broker."""
+
+    def __init__(self, brokers: Sequence[BrokerId]) -> None:
+        self.sums = dict.fromkeys(brokers, 0)
+        self.largest = dict.fromkeys(brokers, 0)
+        """The largest part that one partition has of it."""
+
+    def add(self, broker_id: BrokerId, load: int) -> None:
+        """Add the load of one partition; that of other brokers does not count."""
+        if broker_id in self.sums:
+            self.sums[broker_id] += load
+            self.largest[broker_id] = max(self.largest[broker_id], load)
+
+    def above_mean_percent(self, stays: Mapping[BrokerId, int], *, least: int) -> int:
+        """By how many percent of the mean the worst broker exceeds the mean, or its part that
+        `stays` if that is larger. An excess below `least` over the mean, rounded up, does not
+        count."""
+        total = sum(self.sums.values())
+        if not total:
+            return 0
+        count = len(self.sums)
+        mean = -(-total // count)  # rounded up
+        return max(
+            100 * (load * count - max(total, stays.get(broker_id, 0) * count)) // total
+            if load - max(mean, stays.get(broker_id, 0)) >= least
+            else 0
+            for broker_id, load in self.sums.items()
+        )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from chiplog_core.durations import duration_ms
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_MESSAGE_LENGTH
 from chiplog_core.model.annotations import REBALANCE_TEMPLATE
@@ -45,9 +46,11 @@ from chiplog_core.rebalance.settings import Goal, RebalanceRefused, read_goals
 from chiplog_core.rebalance.skew import Skew
 from chiplog_core.rebalance.usable_brokers import brokers_of
 from chiplog_core.spark.steps import StepEvent
+from chiplog_core.validate.broker_cluster import check_cluster
+from chiplog_core.windows import opens_at, read_window, read_zone
 
 STAYS = timedelta(minutes=5)
-"""For how long the load must be uneven before a Rebalance begins."""
+"""For how long the load must be uneven before a Rebalance begins, if the user does not say."""
 MIN_INTERVAL = timedelta(hours=1)
 """How long after an automatic Rebalance uneven load begins no other one."""
 MIN_GROWTH_PERCENT = 5
@@ -115,6 +118,8 @@ def next_step(view: AutoView, now: datetime) -> AutoStep:
         return AutoStep(status=before)
     if not cluster.spec.auto_rebalance:
         return AutoStep(status=None)
+    if check_cluster(cluster):  # the planner reports it; until it is corrected, nothing begins
+        return AutoStep(status=before)
     return _Steps(view, before or NEW, now.replace(microsecond=0)).step()
 
 
@@ -142,6 +147,7 @@ class _Steps:
 
     def step(self) -> AutoStep:
         """Decide everything."""
+        self._set(waits_until=None)
         self._note_skew()
         if self._status.state in RUN_STATES:
             self._follow()
@@ -238,10 +244,24 @@ class _Steps:
         new = self._new_brokers()
         if not _is_at_rest(self._view):
             return
-        if new:
-            self._begin(AutoRebalanceMode.ADD_BROKERS, new)
-        elif self._is_imbalanced_for_long():
-            self._begin(AutoRebalanceMode.IMBALANCE, ())
+        due = [(AutoRebalanceMode.ADD_BROKERS, new)] if new else []
+        if self._is_imbalanced_for_long():
+            due.append((AutoRebalanceMode.IMBALANCE, ()))
+        waits = []
+        for mode, brokers in due:
+            until = self._opens_at(mode)
+            if until is None:
+                self._begin(mode, brokers)
+                return
+            waits.append(until)
+        self._set(waits_until=min(waits, default=None))
+
+    def _opens_at(self, mode: AutoRebalanceMode) -> datetime | None:
+        """When a Rebalance of this mode may begin; None if it may now."""
+        settings = self._settings[mode]
+        zone = read_zone(settings.time_zone)
+        windows = [read_window(one.schedule, one.duration, zone) for one in settings.windows]
+        return opens_at(windows, self._now)
 
     def _has_failed(self) -> bool:
         """Whether the last Rebalance has failed and nobody has done anything about it."""
@@ -290,12 +310,19 @@ class _Steps:
         return new if is_wanted else ()
 
     def _is_imbalanced_for_long(self) -> bool:
-        """Whether the load has been uneven for `STAYS`, and the last automatic Rebalance ended at
-        least `MIN_INTERVAL` ago."""
+        """Whether the load has been uneven for long enough, and the last automatic Rebalance ended
+        at least `MIN_INTERVAL` ago."""
         since, finished_at = self._status.imbalanced_since, self._status.finished_at
-        if since is None or self._now - since < STAYS or not self._is_more_than_was_left():
+        if since is None or self._now - since < self._stays() or not self._is_more_than_was_left():
             return False
         return finished_at is None or self._now - finished_at >= MIN_INTERVAL
+
+    def _stays(self) -> timedelta:
+        """For how long the load must be uneven."""
+        settings = self._settings.get(AutoRebalanceMode.IMBALANCE)
+        if settings is None or settings.uneven_for is None:
+            return STAYS
+        return timedelta(milliseconds=duration_ms(settings.uneven_for))
 
     def _is_more_than_was_left(self) -> bool:
         """Whether the load is more uneven than the last Rebalance for that reason left it."""
@@ -309,11 +336,17 @@ class _Steps:
 
     def _percent(self) -> int | None:
         """How uneven the load is, in what a Rebalance would even out; None if it is not known."""
-        of_bytes, of_leaders = self._status.bytes_skew_percent, self._status.leaders_skew_percent
+        status = self._status
+        of_bytes, of_leaders = status.bytes_skew_percent, status.leaders_skew_percent
         settings = self._settings.get(AutoRebalanceMode.IMBALANCE)
-        if settings is None or of_bytes is None or of_leaders is None:
+        if settings is None or of_bytes is None:
             return None
-        skew = Skew(bytes_percent=of_bytes, leaders_percent=of_leaders)
+        skew = Skew(
+            bytes_percent=of_bytes,
+            leaders_percent=of_leaders or 0,  # the status has that of the goals
+            idle_leaders_percent=of_leaders,
+            bytes_in_percent=status.bytes_in_skew_percent,
+        )
         return skew.percent_of(self._goals(settings))
 
     def _goals(self, settings: AutoRebalance) -> frozenset[Goal]:
@@ -333,6 +366,7 @@ class _Steps:
                 imbalanced_since=None,
                 bytes_skew_percent=None,
                 leaders_skew_percent=None,
+                bytes_in_skew_percent=None,
                 left_skew_percent=None,
                 left_brokers=(),
             )
@@ -342,7 +376,8 @@ class _Steps:
         threshold = settings.threshold or DEFAULT_THRESHOLD_PERCENT
         self._set(
             bytes_skew_percent=None if skew is None else skew.bytes_percent,
-            leaders_skew_percent=None if skew is None else skew.leaders_percent,
+            leaders_skew_percent=None if skew is None else skew.leaders_for(self._goals(settings)),
+            bytes_in_skew_percent=None if skew is None else skew.bytes_in_percent,
         )
         percent, left = self._percent(), self._status.left_skew_percent
         is_above = percent is not None and percent > threshold

@@ -65,6 +65,7 @@ class RebalanceSummary:
     ] = ()
     reassignment: Reassignment = field(default_factory=Reassignment)
     reassignment_message: Annotated[str, Length(MAX_MESSAGE_LENGTH)] = ""
+    capacity_message: Annotated[str, Length(MAX_MESSAGE_LENGTH)] = ""
     figures: Figures
     hot_keys: Annotated[tuple[HotKey, ...], Items(MAX_HOT_KEYS)] = ()
     advice: Annotated[tuple[PartitionAdvice, ...], Items(MAX_PARTITION_ADVICE, key=("topic",))] = ()
@@ -84,12 +85,13 @@ def proposal_of(result: Result, made_at: datetime) -> Proposal:
     It is not executable if it should move replicas only, and their list is left out.
     """
     summary = result.summary_as(RebalanceSummary)
-    message, reassignment = "", ""
+    message, reassignment = summary.capacity_message, ""
     is_left_out = bool(summary.num_replica_movements) and not summary.replica_moves
     if is_left_out:
-        message = LEFT_OUT.format(
+        left_out = LEFT_OUT.format(
             count=summary.num_replica_movements, megabytes=summary.data_to_move_mb
         )
+        message = f"{left_out}; {message}" if message else left_out
     if summary.reassignment.partitions:
         reassignment = json.dumps(write(summary.reassignment))
     if len(reassignment) > MAX_REASSIGNMENT_LENGTH:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from chiplog_core.durations import duration_ms
 from chiplog_core.model.rebalance import RebalanceMeasure, RebalanceSpec
 from chiplog_core.observed.pinned import NONE_PINNED, Pinned
+from chiplog_core.rebalance.capacity import UNLIMITED
 from chiplog_core.rebalance.job import MAX_TOPICS, RebalanceJob, pinned_runs
 from chiplog_core.rebalance.measured import Broker
 from chiplog_core.spark.requests import MAX_REQUEST_BYTES
@@ -84,6 +85,11 @@ def job_of(
         topics=tuple(topics),
         brokers=tuple(broker.broker_id for broker in brokers if broker.is_usable),
         racks={str(broker.broker_id): broker.rack for broker in brokers if broker.rack},
+        capacities={
+            str(broker.broker_id): broker.capacity
+            for broker in brokers
+            if broker.capacity != UNLIMITED
+        },
         mode=spec.mode.value,
         named_brokers=spec.brokers,
         goals=spec.goals,

@@ -27,6 +27,7 @@ from chiplog_core.validate.pod_template import check_pod_template
 from chiplog_core.validate.roll_policy import check_roll_policy
 from chiplog_core.validate.spark_conf import check_spark
 from chiplog_core.validate.unbuilt import Feature, unless_built
+from chiplog_core.validate.windows import check_windows
 
 
 def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
@@ -55,6 +56,12 @@ def _auto_rebalance(cluster: BrokerCluster) -> Iterator[Problem]:
         field, mode = f"spec.autoRebalance[{index}]", settings.mode
         if settings.threshold is not None and mode is not AutoRebalanceMode.IMBALANCE:
             yield Problem(f"{field}.threshold", "is only for mode imbalance", "remove it")
+        if settings.uneven_for is not None and mode is not AutoRebalanceMode.IMBALANCE:
+            yield Problem(f"{field}.unevenFor", "is only for mode imbalance", "remove it")
+        if settings.windows and mode is AutoRebalanceMode.REMOVE_BROKERS:
+            message = "is set, but removed brokers are emptied at any time"
+            yield Problem(f"{field}.windows", message, "remove it")
+        yield from check_windows(field, settings.windows, settings.time_zone)
         if settings.template is not None and mode is AutoRebalanceMode.REMOVE_BROKERS:
             message = "is set, but removed brokers are emptied without a Rebalance"
             yield Problem(f"{field}.template", message, "remove it")

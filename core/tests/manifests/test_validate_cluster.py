@@ -340,10 +340,13 @@ def test_the_largest_retention_is_a_number_of_bytes(most: str, is_one: bool) -> 
     assert (problems == ()) is is_one
 
 
+NIGHT = {"schedule": "0 22 * * *", "duration": "7h"}
+
+
 def test_settings_of_an_automatic_rebalance_that_would_have_no_effect() -> None:
     fine = [
-        {"mode": "add-brokers", "template": "gentle"},
-        {"mode": "imbalance", "threshold": 30, "template": "gentle"},
+        {"mode": "add-brokers", "template": "gentle", "windows": [NIGHT], "timeZone": "UTC"},
+        {"mode": "imbalance", "threshold": 30, "unevenFor": "1h", "template": "gentle"},
         {"mode": "remove-brokers"},
     ]
     assert check_cluster(cluster(autoRebalance=fine)) == ()
@@ -362,4 +365,30 @@ def test_settings_of_an_automatic_rebalance_that_would_have_no_effect() -> None:
             "spec.autoRebalance[1].template is set, but removed brokers are emptied without a "
             "Rebalance: remove it"
         ),
+    ]
+    assert texts(
+        check_cluster(
+            cluster(
+                autoRebalance=[
+                    {"mode": "add-brokers", "unevenFor": "5m"},
+                    {"mode": "remove-brokers", "windows": [NIGHT]},
+                ]
+            )
+        )
+    ) == [
+        "spec.autoRebalance[0].unevenFor is only for mode imbalance: remove it",
+        (
+            "spec.autoRebalance[1].windows is set, but removed brokers are emptied at any time: "
+            "remove it"
+        ),
+    ]
+
+
+def test_the_windows_of_automatic_rebalances_are_checked_like_those_of_restarts() -> None:
+    windows = [{"schedule": "0 99 * * *", "duration": "0s"}]
+    wrong = [{"mode": "add-brokers", "windows": windows, "timeZone": "Europe/Atlantis"}]
+    assert [one.field for one in check_cluster(cluster(autoRebalance=wrong))] == [
+        "spec.autoRebalance[0].timeZone",
+        "spec.autoRebalance[0].windows[0].schedule",
+        "spec.autoRebalance[0].windows[0].duration",
     ]

@@ -7,6 +7,7 @@ from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import object_shape
 from chiplog_core.manifest.writing import write
 from chiplog_core.problems import InvalidManifest
+from chiplog_core.rebalance.capacity import Capacity
 from chiplog_core.rebalance.job import RebalanceJob
 from chiplog_core.rebalance.measured import Broker
 from chiplog_core.rebalance.settings import Mode, RebalanceRefused
@@ -17,6 +18,7 @@ def test_it_is_read_as_it_was_written() -> None:
         topics=("orders", "clicks"),
         brokers=(BrokerId(1), BrokerId(2)),
         racks={"1": "a", "3": "b"},
+        capacities={"2": Capacity(max_replicas=7, total_bytes=100, free_bytes=50)},
         mode="remove-brokers",
         named_brokers=(BrokerId(3),),
         excluded_topics="x.*",
@@ -30,7 +32,7 @@ def test_it_is_read_as_it_was_written() -> None:
     assert job.settings().mode is Mode.REMOVE_BROKERS
     assert job.all_brokers() == (
         Broker(broker_id=BrokerId(1), rack="a"),
-        Broker(broker_id=BrokerId(2)),
+        Broker(broker_id=BrokerId(2), capacity=job.capacities["2"]),
         Broker(broker_id=BrokerId(3), rack="b", is_usable=False),
     )
 

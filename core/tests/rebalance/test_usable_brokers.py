@@ -4,8 +4,10 @@ from dataclasses import replace
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import BrokerIntent
+from chiplog_core.model.broker_capacity import BrokerCapacity
+from chiplog_core.rebalance.capacity import Capacity
 from chiplog_core.rebalance.measured import Broker
-from chiplog_core.rebalance.usable_brokers import brokers_of, departing_brokers
+from chiplog_core.rebalance.usable_brokers import brokers_of, departing_brokers, limits_of
 from tests.planner.model import Kubernetes
 
 
@@ -21,7 +23,12 @@ def usable(kubernetes: Kubernetes) -> dict[int, bool]:
 
 def test_every_broker_that_serves_is_usable_and_named_with_its_rack() -> None:
     assert brokers_of(running().world()) == tuple(
-        Broker(broker_id=BrokerId(number), rack=f"zone-{number}", is_usable=True)
+        Broker(
+            broker_id=BrokerId(number),
+            rack=f"zone-{number}",
+            is_usable=True,
+            capacity=Capacity(internal_replicas=int(number == 1)),
+        )
         for number in (1, 2, 3)
     )
 
@@ -63,3 +70,20 @@ def test_brokers_that_are_removed_or_were_are_departing() -> None:
     kubernetes.brokers[BrokerId(3)] = replace(three, spec=replace(three.spec, retired=True))
 
     assert departing_brokers(kubernetes.world()) == {2, 3}
+
+
+def test_the_limits_are_the_clusters_and_the_volume_is_what_the_broker_reported() -> None:
+    kubernetes = running()
+    kubernetes.configure(brokerCapacity={"maxReplicas": 9, "maxDiskPercent": 60})
+    two = kubernetes.brokers[BrokerId(2)]
+    (directory,) = two.status.directories
+    directory = replace(directory, total_bytes=1_000, usable_bytes=400)
+    kubernetes.status(2, replace(two.status, directories=(directory,)))
+    one, other, _ = brokers_of(kubernetes.world())
+    assert (one.capacity.max_bytes, other.capacity.max_bytes) == (None, 600)
+    assert other.capacity == Capacity(
+        max_replicas=9, max_disk_percent=60, total_bytes=1_000, free_bytes=400
+    )
+    kubernetes.status(2, replace(two.status, directories=()))
+    assert brokers_of(kubernetes.world())[1].capacity.total_bytes is None
+    assert limits_of(kubernetes.world(cluster=None)) == BrokerCapacity()

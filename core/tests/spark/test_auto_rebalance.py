@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -34,7 +35,18 @@ from tests.planner.objects import topic
 ADD = {"mode": "add-brokers"}
 REMOVE = {"mode": "remove-brokers"}
 IMBALANCE = {"mode": "imbalance", "threshold": 30}
-EVEN, UNEVEN, WORSE = (Skew(bytes_percent=one, leaders_percent=0) for one in (30, 31, 37))
+
+
+def uneven(stored: int, leaders: int = 0, *, idle: int | None = 0, rate: int | None = 0) -> Skew:
+    return Skew(
+        bytes_percent=stored,
+        leaders_percent=leaders,
+        idle_leaders_percent=idle,
+        bytes_in_percent=rate,
+    )
+
+
+EVEN, UNEVEN, WORSE = map(uneven, (30, 31, 37))
 
 
 class Cluster:
@@ -438,7 +450,7 @@ def test_what_a_rebalance_could_not_even_out_begins_no_other_one() -> None:
     cluster.looks(24 * 60, seconds=60, skew=UNEVEN)
     assert (len(cluster.created), cluster.status.left_skew_percent) == (1, 31)
     assert cluster.is_uneven
-    cluster.looks(120, seconds=60, skew=Skew(bytes_percent=36, leaders_percent=0))
+    cluster.looks(120, seconds=60, skew=uneven(36))
     assert len(cluster.created) == 1
     cluster.looks(10, seconds=60, skew=WORSE)
     assert (len(cluster.created), cluster.status.left_skew_percent) == (2, 37)
@@ -446,7 +458,7 @@ def test_what_a_rebalance_could_not_even_out_begins_no_other_one() -> None:
 
 def test_one_that_helped_is_followed_by_another_one_when_the_load_is_uneven_again() -> None:
     cluster = evened_once(UNEVEN)
-    cluster.looks(120, seconds=60, skew=Skew(bytes_percent=3, leaders_percent=0))
+    cluster.looks(120, seconds=60, skew=uneven(3))
     cluster.looks(10, seconds=60, skew=UNEVEN)
     assert len(cluster.created) == 2
 
@@ -460,23 +472,92 @@ def test_what_was_left_does_not_hold_for_other_brokers() -> None:
     assert (len(cluster.created), cluster.status.left_brokers) == (2, (1, 2, 3, 4))
 
 
+BY_NUMBER, BY_RATE = "LeaderReplicaDistributionGoal", "LeaderBytesInDistributionGoal"
+
+
 @pytest.mark.parametrize(
-    ("goals", "count"),
+    ("goals", "skew", "leaders", "count"),
     [
-        (("LeaderReplicaDistributionGoal",), 1),
-        (("LeaderReplicaDistributionGoal", "LeaderBytesInDistributionGoal"), 0),
-        (("no goal",), 0),
-        ((), 0),
+        ((BY_NUMBER,), uneven(0, 50, idle=None, rate=None), 50, 1),
+        ((BY_NUMBER, BY_RATE), uneven(0, 50), 0, 0),
+        ((BY_NUMBER, BY_RATE), uneven(0, 50, idle=40), 40, 1),
+        ((BY_RATE,), uneven(0, 50, rate=60), 0, 1),
+        (("no goal",), uneven(0, 50), 0, 0),
+        ((), uneven(0, 50), 0, 0),
+        ((), uneven(0, 50, rate=31), 0, 1),
+        ((), uneven(50, 50, idle=None, rate=None), None, 0),
     ],
 )
-def test_the_number_of_leaders_counts_if_it_would_be_evened_out(
-    goals: tuple[str, ...], count: int
+def test_what_the_goals_of_the_template_even_out_counts(
+    goals: tuple[str, ...], skew: Skew, leaders: int | None, count: int
 ) -> None:
     cluster = Cluster({**IMBALANCE, "template": "wanted"})
     cluster.template(goals=goals)
-    cluster.looks(10, seconds=60, skew=Skew(bytes_percent=0, leaders_percent=50))
+    cluster.looks(10, seconds=60, skew=skew)
     assert (len(cluster.created), cluster.is_uneven) == (count, bool(count))
-    assert cluster.status.leaders_skew_percent == 50
+    assert cluster.status.leaders_skew_percent == leaders
+    assert cluster.status.bytes_in_skew_percent == skew.bytes_in_percent
+
+
+def test_what_is_not_known_for_a_moment_is_not_what_was_left() -> None:
+    cluster = evened_once(uneven(0, rate=40))
+    cluster.looks(10, seconds=60, skew=uneven(0, rate=40))
+    for _ in range(60):
+        cluster.look(60, skew=uneven(0, idle=None, rate=None))
+        cluster.looks(10, seconds=60, skew=uneven(0, rate=40))
+    assert (len(cluster.created), cluster.status.left_skew_percent) == (1, 40)
+
+
+def test_how_long_the_load_must_be_uneven_can_be_set() -> None:
+    cluster = Cluster({**IMBALANCE, "unevenFor": "30s"})
+    cluster.looks(2, seconds=15, skew=UNEVEN)
+    assert cluster.state == "Idle"
+    cluster.look(skew=UNEVEN)
+    assert cluster.state == "RebalanceOnImbalance"
+
+
+# ---- windows ----
+
+NIGHTS = {"windows": [{"schedule": "0 3 * * *", "duration": "2h"}], "timeZone": "Europe/Berlin"}
+
+
+def test_a_rebalance_waits_for_a_window_and_one_that_runs_is_not_cut() -> None:
+    cluster = scaled_out({**ADD, **NIGHTS})
+    cluster.looks()
+    until = cluster.status.waits_until
+    assert (cluster.state, cluster.created) == ("Idle", [])
+    assert until is not None
+    berlin = until.astimezone(ZoneInfo("Europe/Berlin"))
+    assert (berlin.hour, berlin.minute) == (3, 0)
+    assert timedelta(0) < until - cluster.kubernetes.now <= timedelta(days=1)
+
+    cluster.kubernetes.now = until - timedelta(seconds=20)
+    cluster.look()
+    assert cluster.state == "Idle"
+    cluster.look()
+    assert (cluster.state, cluster.status.waits_until) == ("RebalanceOnScaleUp", None)
+    cluster.look(2 * 3600)
+    assert len(cluster.created) == 1, "it had begun when the window closed"
+    cluster.ends(RebalanceState.REBALANCING)
+    cluster.looks(10, seconds=600)
+    assert cluster.state == "RebalanceOnScaleUp"
+    cluster.ends(RebalanceState.READY)
+    cluster.looks()
+    assert (cluster.state, cluster.status.balanced_brokers) == ("Idle", (1, 2, 3, 4))
+    assert cluster.status.waits_until is None
+
+
+def test_each_mode_has_its_own_windows() -> None:
+    cluster = scaled_out({**ADD, **NIGHTS}, {**IMBALANCE, "unevenFor": "1m"})
+    cluster.looks(4, seconds=60, skew=UNEVEN)
+    assert cluster.state == "RebalanceOnImbalance"
+
+
+def test_nothing_begins_with_windows_that_are_not_valid() -> None:
+    cluster = scaled_out({**ADD, "windows": [{"schedule": "0 99 * * *", "duration": "2h"}]})
+    cluster.looks()
+    assert cluster.created == []
+    assert cluster.kubernetes.cluster.status.auto_rebalance is None
 
 
 @pytest.mark.parametrize("between", [EVEN, None], ids=["even", "not known"])
@@ -493,9 +574,9 @@ def test_load_that_was_even_or_unknown_in_between_has_not_stayed_uneven(
 
 def test_the_threshold_has_a_default_and_without_the_mode_there_is_no_figure() -> None:
     cluster = Cluster({"mode": "imbalance"})
-    cluster.look(skew=Skew(bytes_percent=21, leaders_percent=7))
+    cluster.look(skew=uneven(21, 60, idle=7))
     assert (cluster.is_uneven, cluster.status.leaders_skew_percent) == (True, 7)
-    cluster.look(skew=Skew(bytes_percent=20, leaders_percent=20))
+    cluster.look(skew=uneven(20, 60, idle=20, rate=20))
     assert not cluster.is_uneven
     cluster.set(AutoRebalance(mode=AutoRebalanceMode.ADD_BROKERS))
     cluster.look()

@@ -1,6 +1,7 @@
 """A Rebalance that is measured from the brokers' counters: its run, its proposal, its ends."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from chiplog_core.model.spark_result import Result, ResultState, failed
 from chiplog_core.observed.pinned import NONE_PINNED, Pinned
 from chiplog_core.observed.processes import Identity
 from chiplog_core.rebalance.brokers_load import RATE_WINDOW_MS, Counted, Reading, Readings
+from chiplog_core.rebalance.capacity import Capacity
 from chiplog_core.rebalance.measured import Broker
 from chiplog_core.spark.brokers_measurement import (
     asks_brokers,
@@ -85,6 +87,56 @@ def test_each_run_has_a_proposal_of_its_own() -> None:
     assert first is not None
     assert second is not None
     assert first.id != second.id
+
+
+def test_annotations_steer_it_and_the_end_is_estimated() -> None:
+    """As in Strimzi: approve, stop and refresh, each in its states."""
+    world = asking()
+    world.say("approve")
+    assert world.state == "PendingProposal", "there is nothing to approve yet"
+    answered(world, 0, 1)
+    world.say("stop")
+    assert world.state == "ProposalReady", "nothing runs that could be stopped"
+    world.say("approve")
+    moves = world.status.moves
+    assert moves is not None
+    assert (world.state, moves.done, moves.total, moves.finishes_at) == ("Rebalancing", 0, 2, None)
+
+    world.carry_out(0)
+    world.look(seconds=30)
+    moves = world.status.moves
+    assert moves is not None
+    assert (moves.done, moves.finishes_at) == (1, world.now + timedelta(seconds=30))
+    assert "1 of 2 moves are done; all will be done at about" in world.message()
+
+    world.say("stop")
+    assert world.state == "Stopped"
+    world.say("refresh")
+    world.look()
+    assert (asks_brokers(world.rebalance), world.status.runs) == (True, 2)
+    answered(world, 1)
+    world.say("approve")
+    world.say("refresh")
+    world.look()
+    assert (world.state, world.status.runs) == ("PendingProposal", 3), "while it moves, too"
+    assert world.jobs == []
+
+
+def test_what_a_capacity_goal_does_not_allow_is_in_the_condition() -> None:
+    small = tuple(
+        replace(one, capacity=Capacity(total_bytes=1_000, max_disk_percent=80)) for one in BROKERS
+    )
+    result = proposed(spec(), small)
+    assert (
+        "DiskCapacityGoal is not met: broker 1 would hold 1 MB"
+        in (result.summary["capacityMessage"])
+    )
+    world = asking()
+    world.look(seconds=10, measurement=replace(result, application=proposal_name(world.rebalance)))
+    assert world.state == "ProposalReady"
+    assert "DiskCapacityGoal is not met" in world.message()
+    assert world.status.proposal is not None
+    assert world.status.proposal.executable
 
 
 def test_who_does_not_answer_is_told_and_waited_for() -> None:

@@ -11,6 +11,7 @@ from chiplog_core.model.rebalance import Rebalance, RebalanceSpec
 from chiplog_core.model.rebalance_status import Proposal, RebalanceState, RebalanceStatus
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.spark_result import Result, ResultState
+from chiplog_core.rebalance.capacity import Capacity
 from chiplog_core.rebalance.documents import proposal_json
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import Settings
@@ -18,7 +19,7 @@ from chiplog_core.rebalance.status import moves_of
 from chiplog_core.spark.rebalance_proposal import proposal_of, proposal_words
 from chiplog_core.spark.rebalance_report import moves_words, verdicts
 from tests.rebalance.worlds import World, worlds
-from tests.spark.rebalances import NOW, measured
+from tests.spark.rebalances import BROKERS, NOW, measured
 from tests.spark.rebalances import World as RunningWorld
 
 
@@ -133,3 +134,24 @@ def test_replicas_that_are_only_reordered_are_counted_apart_from_leaderships_tha
     assert proposal_words(both) == (
         "1 leaderships would move; 1 stay, but their replicas must be reordered"
     )
+
+
+def test_a_job_is_told_what_brokers_may_hold() -> None:
+    limit = Capacity(max_replicas=5, total_bytes=1_000)
+    world = RunningWorld()
+    world.view["brokers"] = (replace(BROKERS[0], capacity=limit), *BROKERS[1:])
+    world.look()
+    world.look()
+    assert world.jobs[0]["capacities"] == {
+        str(BROKERS[0].broker_id): {"maxReplicas": 5, "totalBytes": 1_000}
+    }
+
+
+def test_what_is_left_out_and_what_has_no_room_are_both_told() -> None:
+    summary = measured("n", numReplicaMovements=5, capacityMessage="broker 1 is full").summary
+    result = Result(
+        application="n", state=ResultState.SUCCEEDED, reason="Measured", summary=summary
+    )
+    message = proposal_of(result, NOW).message
+    assert message.startswith("the list of the 5 replica moves")
+    assert message.endswith("; broker 1 is full")

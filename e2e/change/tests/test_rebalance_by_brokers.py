@@ -3,9 +3,11 @@
 import json
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from chiplog_core.naming import labels
 from e2e import measured
 from e2e.change.gaps import check_gaps
 from e2e.change.kafkas_tool import plan_of, reassign
@@ -27,6 +29,7 @@ SIZE = 3
 DATA, LOAD = "crowded", "crowded-load"
 PARTITIONS = {DATA: 12, LOAD: 6}
 GROWN = 12
+TILTED = 9
 RECORDS_EACH, RECORD_BYTES = 200, 10_000
 PROPOSED_LIMIT_S, MOVED_LIMIT_S, LED_LIMIT_S, SHARED_LIMIT_S = 45, 90, 60, 120
 EVEN_PERCENT = 5
@@ -102,6 +105,79 @@ def test_a_broker_that_is_added_gets_its_share_by_itself(
     wait_pods(cluster, 1, 2, 3)
 
 
+def test_leaders_that_stay_uneven_are_evened_out_in_a_window(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    topic = new_topic("tilted", TILTED, replicas=3)
+    lead_all(cluster, topic, 1)
+    template = RebalanceUnderTest(cluster.kubectl, cluster.name, "tilted-template")
+    template.apply(measure="Brokers", goals=["LeaderReplicaDistributionGoal"])
+    cluster.kubectl("annotate", "rebalance", template.name, f"{labels.REBALANCE_TEMPLATE}=true")
+    mode = {"mode": "imbalance", "threshold": 30, "unevenFor": "5s", "template": template.name}
+    try:
+        configure(cluster, autoRebalance=[{**mode, "windows": [in_six_hours()]}])
+        eventually("it waits for a window", lambda: auto(cluster)["waitsUntil"], 90, every_s=0.5)
+        found = auto(cluster)
+        assert (found["state"], found["leadersSkewPercent"] > 30) == ("Idle", True), found
+        began_s = time.monotonic()
+        configure(cluster, autoRebalance=[mode])
+        eventually(
+            "the leaders are even",
+            lambda: spread(led(cluster, "orders", topic)) <= 1,
+            SHARED_LIMIT_S,
+            every_s=0.5,
+        )
+        even_s = time.monotonic() - began_s
+        eventually("it has ended", lambda: auto(cluster)["finishedAt"], 30, every_s=0.5)
+        leaders = led(cluster, "orders", topic)
+        measured.note(
+            f"leaders uneven by {found['leadersSkewPercent']} % (threshold 30 %): waits for the "
+            f"window until {found['waitsUntil']}; without it even after {even_s:.1f} s: "
+            f"{[leaders[one] for one in range(1, SIZE + 1)]}; "
+            f"{auto(cluster)['runs']} Rebalance"
+        )
+        assert auto(cluster)["runs"] == 1
+    finally:
+        configure(cluster, autoRebalance=None)
+        cluster.kubectl("delete", "rebalance", "--all", "--wait=false")
+
+
+def test_a_capacity_goal_that_cannot_be_met_is_told_with_figures(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    new_topic("many", TILTED, replicas=3)
+    rebalance = RebalanceUnderTest(cluster.kubectl, cluster.name, "too-many")
+    try:
+        configure(cluster, brokerCapacity={"maxReplicas": TILTED})
+        began_s = time.monotonic()
+        rebalance.apply(measure="Brokers")
+        message = rebalance.wait("ProposalReady", PROPOSED_LIMIT_S)["proposal"]["message"]
+        took_s = time.monotonic() - began_s
+        measured.note(f"capacity: after {took_s:.1f} s the proposal says: {message}")
+        assert "ReplicaCapacityGoal is not met: broker 1 would hold" in message
+        assert f"more than {TILTED}" in message
+        configure(cluster, replicas=1)
+        eventually(
+            "the removal is refused",
+            lambda: "spec.brokerCapacity.maxReplicas" in ready_message(cluster),
+            60,
+        )
+    finally:
+        configure(cluster, brokerCapacity=None, replicas=3)
+        cluster.kubectl("delete", "rebalance", rebalance.name)
+
+
+def ready_message(cluster: BrokerClusterUnderTest) -> str:
+    conditions = cluster.kubectl.get("cbc", cluster.name)["status"]["conditions"]
+    return "".join(one["message"] for one in conditions if one["type"] == "Ready")
+
+
+def in_six_hours() -> dict[str, str]:
+    """A window that is not open now."""
+    hour = (datetime.now(UTC) + timedelta(hours=6)).hour
+    return {"schedule": f"0 {hour} * * *", "duration": "1h"}
+
+
 def auto(cluster: BrokerClusterUnderTest) -> Manifest:
     found: Manifest = cluster.kubectl.get("cbc", cluster.name)["status"]["autoRebalance"]
     return found
@@ -127,10 +203,15 @@ def crowd(cluster: BrokerClusterUnderTest) -> None:
     assert led(cluster)[1] >= sum(PARTITIONS.values())
 
 
-def led(cluster: BrokerClusterUnderTest) -> Counter[int]:
-    """How many partitions each broker leads, with those that the cluster began with."""
+def spread(loads: Counter[int]) -> int:
+    return max(loads.values()) - min(loads.values())
+
+
+def led(cluster: BrokerClusterUnderTest, *topics: str) -> Counter[int]:
+    """How many partitions of these topics each broker leads; by default of this test's and those
+    that the cluster began with."""
     found = Counter(dict.fromkeys(range(1, SIZE + 1), 0))
-    for topic in ("orders", *PARTITIONS):
+    for topic in topics or ("orders", *PARTITIONS):
         found.update(one.leader for one in places(cluster, topic) if one.leader is not None)
     return found
 

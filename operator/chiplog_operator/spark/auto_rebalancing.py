@@ -9,7 +9,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster, BrokerClusterStatus
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.naming import api, labels
 from chiplog_core.observed.world import World
-from chiplog_core.rebalance.brokers_load import leading, partitions_of
+from chiplog_core.rebalance.brokers_load import Readings, leading, partitions_of
 from chiplog_core.rebalance.skew import Skew, skew_of
 from chiplog_core.spark.auto_rebalance import (
     AutoStep,
@@ -58,6 +58,8 @@ class AutoRebalancing:
     _rebalances: Parsed[Rebalance] = field(default_factory=lambda: Parsed(Rebalance))
     _measured_s: dict[ClusterKey, float] = field(default_factory=dict)
     """When a cluster's brokers were asked last, in monotonic seconds."""
+    _readings: dict[ClusterKey, Readings] = field(default_factory=dict)
+    """What they answered then. An operator that takes over knows rates after its second reading."""
 
     async def reconcile(self) -> None:
         """Take the next step for every cluster. Raises `NotActive`."""
@@ -99,6 +101,7 @@ class AutoRebalancing:
     def _is_due(self, key: ClusterKey, cluster: BrokerCluster) -> bool:
         """Whether the brokers are to be asked for their load in this pass."""
         if not measures_skew(cluster):
+            self._readings.pop(key, None)  # a rate is that of the last minute, not of longer
             return False
         now_s = self.clock.monotonic_s()
         if now_s - self._measured_s.get(key, float("-inf")) < MEASURED_AGAIN_S:
@@ -115,7 +118,8 @@ class AutoRebalancing:
         if found.unanswered:
             facts = {"cluster": str(key), "brokers": sorted(found.unanswered)}
             logger.info("load_not_known", extra=facts)
-        return skew_of(staying_brokers(world), partitions, found.readings)
+        earlier, self._readings[key] = self._readings.get(key), found.readings
+        return skew_of(staying_brokers(world), partitions, found.readings, earlier)
 
     async def _carry_out(self, key: ClusterKey, cluster: BrokerCluster, step: AutoStep) -> None:
         """Create and delete Rebalances, then write the status, then create Events."""

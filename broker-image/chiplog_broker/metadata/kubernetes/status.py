@@ -60,6 +60,8 @@ class StatusParts:
     is_online: bool
     attested: Attested
     usage: DiskUsage | None
+    log_bytes: int | None
+    """Size of all replicas; None if it was not counted yet."""
     node: Node
     maps: Maps
     requests: tuple[AdminRequest, ...]
@@ -129,6 +131,7 @@ def _directory(
         online=parts.is_online,
         total_bytes=_rounded_to_mib(usage.total_bytes) if usage else None,
         usable_bytes=_rounded_to_mib(usage.free_bytes) if usage else None,
+        log_bytes=None if parts.log_bytes is None else _rounded_to_mib(parts.log_bytes),
         full=parts.node.replicas.is_short_of_space,
         damaged=tuple(
             _damage(topic_id, replica, limits)

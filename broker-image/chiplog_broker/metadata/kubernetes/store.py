@@ -71,6 +71,7 @@ class KubernetesStore:
         self._counts_renewals = False
         self._is_online = True
         self._usage: DiskUsage | None = None
+        self._log_bytes: int | None = None
         self._rack: str | None = None
         self._assigned_session = NEVER_ADMITTED
         """The session in the Broker object."""
@@ -326,6 +327,8 @@ class KubernetesStore:
         while True:
             await self._parts.clock.sleep(MEASURE_INTERVAL_S)
             self._measure()
+            # Not at the start, when replicas may not have been opened yet.
+            self._log_bytes = self._parts.node.replicas.log_bytes
             self._writer.changed()
 
     def _measure(self) -> None:
@@ -350,6 +353,7 @@ class KubernetesStore:
                 is_online=self._is_online,
                 attested=self._attested_now(),
                 usage=self._usage,
+                log_bytes=self._log_bytes,
                 node=self._parts.node,
                 maps=self._maps,
                 requests=self._admin.outstanding(),
