@@ -22,8 +22,7 @@ from chiplog_broker.storage.producers import FirstSequences, SentBatch
 from chiplog_broker.storage.segment import Segment
 from chiplog_wire.records.batch import (
     BatchHeader,
-    check_crc,
-    iter_batches,
+    checked_headers,
     read_header,
     set_place,
     stamp_append_time,
@@ -148,28 +147,45 @@ class LogAppender:
         if they do not continue the log, `UnexpectedEpochError` if their epochs decrease or exceed
         the leader's own: no leader has records of a later epoch.
         """
-        state, roller = self._state, self._roller
+        state = self._state
         state.check_writable()
         self._free_space.for_follower(len(batches))
         base_offset = state.end_offset
-        # The batches for the same segment, a run, are written together. `run_start` is the position
-        # of the first one in `batches`.
-        run: list[BatchHeader] = []
-        run_start = position = 0
-        for header in self._check_replicated(batches, leader_epoch):
-            added_bytes = position - run_start + header.size_bytes
-            if roller.is_due(header.last_offset, header.max_timestamp_ms, added_bytes, now_ms):
-                self._write_run(batches[run_start:position], run, now_ms)
-                run, run_start = [], position
-                roller.roll(now_ms)
-            run.append(header)
-            position += header.size_bytes
-        self._write_run(batches[run_start:position], run, now_ms)
+        headers = self._check_replicated(batches, leader_epoch)
+        if headers and self._fit(headers, len(batches), now_ms):
+            self._write_run(batches, headers, now_ms)
+        else:
+            self._write_runs(batches, headers, now_ms)
         return AppendResult(
             base_offset, state.end_offset - 1, NO_APPEND_TIME, state.log_start_offset, False
         )
 
     # --- inner workings ----------------------------------------------------------
+
+    def _fit(self, headers: list[BatchHeader], size_bytes: int, now_ms: int) -> bool:
+        """Whether all these batches belong into the active segment.
+
+        A new segment is due for none of them if it is not due for all of them together.
+        """
+        newest_ms = max(header.max_timestamp_ms for header in headers)
+        return not self._roller.is_due(headers[-1].last_offset, newest_ms, size_bytes, now_ms)
+
+    def _write_runs(self, batches: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
+        """Write batches to as many segments as they need."""
+        # The batches for the same segment, a run, are written together. `run_start` is the position
+        # of the first one in `batches`.
+        run: list[BatchHeader] = []
+        run_start = position = 0
+        for header in headers:
+            added_bytes = position - run_start + header.size_bytes
+            last_offset, newest_ms = header.last_offset, header.max_timestamp_ms
+            if self._roller.is_due(last_offset, newest_ms, added_bytes, now_ms):
+                self._write_run(batches[run_start:position], run, now_ms)
+                run, run_start = [], position
+                self._roller.roll(now_ms)
+            run.append(header)
+            position += header.size_bytes
+        self._write_run(batches[run_start:position], run, now_ms)
 
     def _write(self, segment: Segment, data: memoryview, now_ms: int) -> None:
         """Write to the end of a segment, to the page cache."""
@@ -192,13 +208,16 @@ class LogAppender:
         segment = state.segments.active
         self._write(segment, data, now_ms)
         state.pass_time()
+        epoch = state.epochs.last_epoch
         for header in run:
-            state.epochs.assign(header.leader_epoch, header.base_offset)
-            segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
-            state.end_offset = header.last_offset + 1
-            state.producers.record(header, header.base_offset)
-        if not is_continuous(state, segment, header.leader_epoch):
-            raise self._discontinuous(segment, run[0].base_offset, header.leader_epoch)
+            if header.leader_epoch != epoch:
+                epoch = header.leader_epoch
+                state.epochs.assign(epoch, header.base_offset)
+        segment.count_all(run)
+        state.end_offset = run[-1].last_offset + 1
+        state.producers.record_all(run)
+        if not is_continuous(state, segment, epoch):
+            raise self._discontinuous(segment, run[0].base_offset, epoch)
 
     def _discontinuous(self, segment: Segment, offset: int, leader_epoch: int) -> DamagedLogError:
         """Close the log as damaged after an append at `offset` whose counters disagree.
@@ -212,10 +231,9 @@ class LogAppender:
         """The headers of batches from the leader, after their checksums, offsets and epochs were
         checked."""
         state = self._state
-        headers = []
+        headers = checked_headers(batches)
         expected, epoch = state.end_offset, state.epochs.last_epoch
-        for position, header in iter_batches(batches):
-            check_crc(batches[position:], header)
+        for header in headers:
             if not epoch <= header.leader_epoch <= leader_epoch:
                 raise UnexpectedEpochError(
                     f"{state.partition} has epoch {header.leader_epoch} at {header.base_offset} "
@@ -228,7 +246,6 @@ class LogAppender:
                     header.base_offset,
                 )
             expected, epoch = header.last_offset + 1, header.leader_epoch
-            headers.append(header)
         return headers
 
     def _duplicate(self, earlier: SentBatch) -> AppendResult:

@@ -16,7 +16,7 @@ refused, too.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from chiplog_broker.storage.errors import (
@@ -28,6 +28,7 @@ from chiplog_wire.records.batch import (
     CONTROL_MASK,
     MAX_SEQUENCE,
     NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
     TRANSACTIONAL_MASK,
     BatchHeader,
 )
@@ -372,6 +373,35 @@ class ProducerStates:
                 header.max_timestamp_ms,
             )
         )
+
+    def record_all(self, run: Sequence[BatchHeader]) -> None:
+        """Update the states with the next batches of the log, as `record` does for each.
+
+        A loop of its own, because a follower needs it for every batch: mostly, a batch is of the
+        same producer and epoch as the one before it.
+        """
+        entry, of_producer = None, NO_PRODUCER_ID
+        for header in run:
+            producer_id, base_offset = header.producer_id, header.base_offset
+            if (
+                producer_id != of_producer
+                or entry is None
+                or header.producer_epoch != entry.epoch
+                or header.attributes & (CONTROL_MASK | TRANSACTIONAL_MASK)
+            ):
+                self.record(header, base_offset)
+                of_producer, entry = producer_id, self._entries.get(producer_id)
+                continue
+            entry.add(
+                SentBatch(
+                    header.base_sequence,
+                    header.last_sequence,
+                    base_offset,
+                    base_offset + header.last_offset_delta,
+                    header.max_timestamp_ms,
+                )
+            )
+        self.end_offset = run[-1].last_offset + 1
 
 
 def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:

@@ -5,7 +5,7 @@ batch boundaries. `_boundaries` maps a few recent offsets to positions: most rea
 append, or where the last read ended.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -26,7 +26,13 @@ from chiplog_broker.storage.offset_index import IndexedBatch, OffsetIndex
 from chiplog_broker.storage.time_index import ENTRY as TIME_ENTRY
 from chiplog_broker.storage.time_index import TimeIndex
 from chiplog_wire.buffer import Buffer
-from chiplog_wire.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, read_header
+from chiplog_wire.records.batch import (
+    HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    read_header,
+)
 from chiplog_wire.records.errors import DamagedBatchError
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -218,6 +224,32 @@ class Segment:
         self.size_bytes = end = position + batch_bytes
         self.end_offset = following = last_offset + 1
         self._remember(following, end)
+
+    def count_all(self, run: Sequence[BatchHeader]) -> None:
+        """Count the next batches of the file, as `count` does for each.
+
+        A loop of its own, because a follower needs it for every batch. Only the end of the last
+        batch is remembered.
+        """
+        interval_bytes = self.index_settings.interval_bytes
+        position, since_entry = self.size_bytes, self._bytes_since_entry
+        newest_ms = self.max_timestamp_ms
+        if position == 0:
+            self.first_timestamp_ms = run[0].newest_record_ms
+        for header in run:
+            last_offset = header.base_offset + header.last_offset_delta
+            if header.max_timestamp_ms > newest_ms and header.record_count:
+                newest_ms = self._max_timestamp_ms = header.max_timestamp_ms
+                self._max_timestamp_offset = last_offset
+            if since_entry > interval_bytes:
+                self._add_index_entries(last_offset, position)
+                since_entry = 0
+            size_bytes = header.length_bytes + LENGTH_OVERHEAD_BYTES
+            since_entry += size_bytes
+            position += size_bytes
+        self._bytes_since_entry, self.size_bytes = since_entry, position
+        self.end_offset = following = last_offset + 1
+        self._remember(following, position)
 
     def seal(self) -> None:
         """Write the complete indexes, with a last entry for the largest timestamp.

@@ -1,6 +1,6 @@
 """After each append all that counts for itself has to agree; a log where it does not ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +9,7 @@ from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.segment import Segment
-from chiplog_wire.records.batch import iter_batches, set_place
+from chiplog_wire.records.batch import BatchHeader, iter_batches, set_place
 from tests.storage.memory_disk import MemoryFile
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def as_follower(log: PartitionLog, batch: memoryview) -> object:
 
 
 _sound_count = Segment.count
+_sound_count_all = Segment.count_all
 _sound_append = MemoryFile.append
 
 
@@ -43,6 +44,17 @@ def _one_byte_too_few(segment: Segment, last_offset: int, newest_ms: int, size_b
     _sound_count(segment, last_offset, newest_ms, size_bytes - 1)
 
 
+def _all_one_offset_too_far(segment: Segment, run: Sequence[BatchHeader]) -> None:
+    last = run[-1]
+    further = last._replace(last_offset_delta=last.last_offset_delta + 1)
+    _sound_count_all(segment, [*run[:-1], further])
+
+
+def _all_one_byte_too_few(segment: Segment, run: Sequence[BatchHeader]) -> None:
+    last = run[-1]
+    _sound_count_all(segment, [*run[:-1], last._replace(length_bytes=last.length_bytes - 1)])
+
+
 def _written_twice(file: MemoryFile, data: Any) -> int:
     _sound_append(file, data)
     return _sound_append(file, data)
@@ -52,14 +64,21 @@ def _last_epoch_forgotten(history: EpochHistory, epoch: int, start_offset: int) 
     """As if the epoch was known already."""
 
 
-@pytest.mark.parametrize("append", [as_leader, as_follower])
 @pytest.mark.parametrize(
-    "fault",
+    ("append", "fault"),
     [
-        (Segment, "count", _one_offset_too_far),
-        (Segment, "count", _one_byte_too_few),
-        (MemoryFile, "append", _written_twice),
-        (EpochHistory, "assign", _last_epoch_forgotten),
+        (as_leader, (Segment, "count", _one_offset_too_far)),
+        (as_leader, (Segment, "count", _one_byte_too_few)),
+        (as_follower, (Segment, "count_all", _all_one_offset_too_far)),
+        (as_follower, (Segment, "count_all", _all_one_byte_too_few)),
+        *(
+            (append, fault)
+            for append in (as_leader, as_follower)
+            for fault in (
+                (MemoryFile, "append", _written_twice),
+                (EpochHistory, "assign", _last_epoch_forgotten),
+            )
+        ),
     ],
 )
 def test_what_does_not_agree_ends_the_log_and_loses_nothing(

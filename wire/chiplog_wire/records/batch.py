@@ -157,6 +157,26 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         position = next_position
 
 
+def checked_headers(batches: memoryview) -> list[BatchHeader]:
+    """The headers of consecutive batches, which must be complete and have the right checksums.
+    Raises `CorruptBatchError`.
+
+    A loop of its own, because a follower needs it for every batch: two calls per batch are saved.
+    """
+    headers = []
+    position, end = 0, len(batches)
+    while position < end:
+        header = read_header(batches, position)
+        next_position = position + header.length_bytes + LENGTH_OVERHEAD_BYTES
+        if next_position > end:
+            raise CorruptBatchError(f"the batch at byte {position} ends past the buffer")
+        if crc32c(batches[position + CRC_START : next_position]) != header.crc:
+            check_crc(batches[position:next_position], header)
+        headers.append(header)
+        position = next_position
+    return headers
+
+
 def check_crc(batch: memoryview, header: BatchHeader) -> None:
     """Verify the checksum of one complete batch. Raises `CorruptBatchError`."""
     computed = crc32c(batch[CRC_START : header.size_bytes])
