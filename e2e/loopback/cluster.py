@@ -80,6 +80,10 @@ class LoopbackCluster(Running):
         default."""
         return ()
 
+    def api_port(self, broker_id: int) -> int:
+        """The port on loopback at which a broker finds the API server."""
+        return self.server.port
+
     def durability(self, wanted: str) -> Mapping[str, str]:
         """The setting for a durability, `Fsync` or `PageCache`."""
         return {"chiplog.durability": wanted}
@@ -181,7 +185,12 @@ class LoopbackCluster(Running):
         return [
             *self.around(broker_id),
             *(sys.executable, "-m", "e2e.loopback.member"),
-            *(names_file, self.addresses[broker_id], str(self.server.port), directory_of_account),
+            *(
+                names_file,
+                self.addresses[broker_id],
+                str(self.api_port(broker_id)),
+                directory_of_account,
+            ),
             *(word for pair in (given | elsewhere).items() for word in pair),
         ]
 

@@ -18,6 +18,7 @@ from chiplog_broker.partitions.errors import PartitionError, code_of
 from chiplog_broker.partitions.events import ReplicaEvents
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.following import FULL_DISK_RETRY_S, Following
+from chiplog_broker.partitions.gaps import Gaps
 from chiplog_broker.partitions.isolation import NEVER_S
 from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.refusals import Refusals
@@ -39,6 +40,7 @@ from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.ids import NEVER_ADMITTED, ReplicaRef
 from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.batch import read_header
 from chiplog_wire.records.errors import BatchTooLargeError, CorruptBatchError
 from chiplog_wire.records.scan import TakesLong
 
@@ -70,6 +72,7 @@ class Partition:
         "_context",
         "_epoch_start_offset",
         "_fetch_waiters",
+        "_gaps",
         "_offline_reason",
         "_produce_waiters",
         "_refusals",
@@ -139,6 +142,7 @@ class Partition:
         self._fetch_waiters = context.fetch_waiters
         self._produce_waiters = ProduceWaiters()
         self._refusals = Refusals()
+        self._gaps = Gaps()
         self._clock = context.clock
         self._sync: asyncio.Task[None] | None = None
         """The running sync of a leader's log, or None."""
@@ -419,15 +423,27 @@ class Partition:
             raise
         except OutOfOrderSequenceError as gap:
             code = self._refusals.code_of_gap(records)
-            if code is ErrorCode.none:
-                raise
-            # The gap comes from our refusal of an earlier batch: answer with its error.
-            raise PartitionError(code, f"a batch was refused a moment ago, and {gap}") from gap
+            if code is not ErrorCode.none:
+                # The gap comes from our refusal of an earlier batch: answer with its error.
+                raise PartitionError(code, f"a batch was refused a moment ago, and {gap}") from gap
+            if self._may_be_replaced_at(gap, records):
+                code = ErrorCode.not_leader_or_follower
+                raise PartitionError(code, f"another broker may lead, and {gap}") from gap
+            raise
         if not appended.duplicate:
             self.counters.bytes_in += len(records)
             self.counters.records_in += appended.last_offset - appended.base_offset + 1
             self._appended()
         return appended
+
+    def _may_be_replaced_at(self, gap: OutOfOrderSequenceError, batch: memoryview) -> bool:
+        """Whether what is missing before this batch may have been stored by another leader that
+        this broker does not know of yet (see `gaps`). A leader by itself knows of every other."""
+        if self.followers is None:
+            return False
+        now_s = self._clock.monotonic_s()
+        self._gaps.forget(now_s)
+        return self._gaps.is_doubtful(read_header(batch), gap.expected, now_s)
 
     def note_refusal(self, code: ErrorCode) -> None:
         """Record that batches were refused with this code before this replica led the partition.
@@ -445,6 +461,8 @@ class Partition:
         """
         if self._refusals:
             self._refusals.pass_time(self._clock.monotonic_s())
+        if self._gaps:
+            self._gaps.forget(self._clock.monotonic_s())
 
     def _check_accepts_records(self, *, acks_all: bool) -> None:
         """Raise `PartitionError` if records are refused now; `acks_all` means acks=all."""

@@ -77,6 +77,11 @@ class OutOfOrderSequenceError(StorageError):
 
     kafka_error = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
+    def __init__(self, message: str, expected: int) -> None:
+        """`expected` is the sequence number that the log lacks."""
+        super().__init__(message)
+        self.expected = expected
+
 
 class OvertakesRefusedError(StorageError):
     """A batch would be the first one of a producer, but an earlier batch of it was refused and may

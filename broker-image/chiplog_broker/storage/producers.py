@@ -343,7 +343,7 @@ class ProducerStates:
         if (earlier := entry.earlier(sequence, header.last_sequence)) is not None:
             return earlier
         raise OutOfOrderSequenceError(
-            f"producer {header.producer_id} sent sequence {sequence}, expected {expected}"
+            f"producer {header.producer_id} sent sequence {sequence}, expected {expected}", expected
         )
 
     def record(self, header: BatchHeader, base_offset: int) -> None:
@@ -413,5 +413,6 @@ def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
     if header.base_sequence != 0:
         raise OutOfOrderSequenceError(
             f"producer {header.producer_id} begins epoch {header.producer_epoch} "
-            f"with sequence {header.base_sequence}, expected 0"
+            f"with sequence {header.base_sequence}, expected 0",
+            expected=0,
         )

@@ -6,6 +6,7 @@ import pytest
 
 from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.errors import PartitionError, code_of
+from chiplog_broker.partitions.gaps import DOUBT_S
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.refusals import ALIKE_S
 from chiplog_broker.storage.errors import DiskFullError, StorageError
@@ -29,11 +30,11 @@ class Leader:
         self._kit, self._make = kit, make_batch
         self.replica: Partition
 
-    async def begin(self) -> None:
+    async def begin(self, replicas: tuple[int, ...] = (1,)) -> None:
         """Lead; the first seconds of the leadership are over."""
         _, log = await self._kit.new_log()
         self.replica = replica_of(log, self._kit.clock)
-        self.replica.lead(PartitionView(0, 1, 1, (1,), (1,)), 1)
+        self.replica.lead(PartitionView(0, 1, 1, replicas, replicas), 1)
         self.wait(ALIKE_S)
 
     def send(
@@ -284,5 +285,35 @@ def test_a_changed_epoch_does_not_replace_what_is_remembered(
         leader.replica.has_min_isr = True
         assert leader.send(1) == "not_leader_or_follower"
         assert [leader.send(sequence) for sequence in (0, 1)] == ["none"] * 2
+
+    kit.run(scenario())
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_gap_is_not_held_against_a_producer_whose_batch_another_leader_may_have(
+    kit: "StorageKit", leader: Leader, epoch: int
+) -> None:
+    """A producer that was at the next leader already, and comes back to this one, looks for the
+    leader again. OUT_OF_ORDER_SEQUENCE_NUMBER would make kafka-python give up its records."""
+
+    async def scenario() -> None:
+        await leader.begin(replicas=(1, 2))
+        assert leader.send(0) == "none"
+        assert leader.send(2, epoch=epoch) == "not_leader_or_follower"
+        leader.wait(DOUBT_S - 0.01)
+        assert leader.send(2, epoch=epoch) == "not_leader_or_follower"
+        leader.wait(0.01)
+        assert leader.send(2, epoch=epoch) == "out_of_order_sequence_number", "it leads indeed"
+        assert [leader.send(1), leader.send(2)] == ["none"] * 2
+        assert leader.send(4) == "not_leader_or_follower", "this gap is another one"
+
+    kit.run(scenario())
+
+
+def test_a_leader_by_itself_knows_that_a_gap_is_real(kit: "StorageKit", leader: Leader) -> None:
+    async def scenario() -> None:
+        await leader.begin()
+        assert leader.send(0) == "none"
+        assert leader.send(2) == "out_of_order_sequence_number"
 
     kit.run(scenario())
