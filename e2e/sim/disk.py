@@ -37,6 +37,7 @@ before a damage is remembered."""
 EVICTED_SHARE: Final = 0.2
 """Share of failed syncs whose lost bytes also leave the page cache at once, so that the next read
 sees the loss."""
+ROOMY_BYTES: Final = 2**40
 BROKER_TESTS: Final = Path(__file__).parents[2] / "broker-image" / "tests"
 
 
@@ -173,6 +174,12 @@ class Disks:
         is_map = any(one.startswith(f"{MAPS}/") for one in self.damaged)
         return is_map or bool(names & {META_PROPERTIES, DAMAGED_REPLICAS})
 
+    @property
+    def is_troubled(self) -> bool:
+        """Whether the disk is slow or full, or ever had an error."""
+        is_full = self.data.capacity_bytes < ROOMY_BYTES
+        return bool(self.slow_s or self.error_count or is_full)
+
     def lose_clean_mark(self) -> None:
         """Remove the mark of a clean shutdown, so that the next start verifies its logs."""
         if self.data.exists(CLEAN_SHUTDOWN):
@@ -184,7 +191,7 @@ class Disks:
         self.data.capacity_bytes = usage.total_bytes - usage.free_bytes + free_bytes
 
     def make_room(self) -> None:
-        self.data.capacity_bytes = 2**40
+        self.data.capacity_bytes = ROOMY_BYTES
 
     def heal(self) -> None:
         """End all failures and delays; damaged files stay damaged."""

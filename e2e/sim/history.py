@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from e2e.sim.groups.history import GroupHistory
 from e2e.sim.move_history import MoveHistory
+from e2e.sim.upkeep_history import UpkeepHistory
 
 
 class Kind(StrEnum):
@@ -271,6 +272,7 @@ class History:
     """Whether producers were idempotent: only then is their order kept."""
     groups: GroupHistory = field(default_factory=GroupHistory)
     moves: MoveHistory = field(default_factory=MoveHistory)
+    upkeep: UpkeepHistory = field(default_factory=UpkeepHistory)
 
     def has_compacted(self, partition: str) -> bool:
         """Whether any broker ever compacted this partition, so that offsets may be missing."""

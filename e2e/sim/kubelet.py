@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from chiplog_broker.broker import Broker, Ports
 from chiplog_broker.config_file import checked, member_listeners, parse_properties
@@ -28,6 +28,7 @@ from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import ObjectKey
+from chiplog_operator.views import SELECTED_NODE
 from e2e.sim.api_server import ApiServer
 from e2e.sim.disk import Disks, VolumeCopy
 from e2e.sim.health_port import serve_health
@@ -110,6 +111,10 @@ class Node:
         self._boots = 1
         self.dead: list[Process] = []
         """Earlier processes, which have ended."""
+        self.has_claim = False
+        """Whether the volume has a claim, with which users and the operator can replace it."""
+        self.inquiries: Callable[[], Any] | None = None
+        """Makes what answers the operator's inquiries to a process; None for no answers."""
 
     # -- faults
 
@@ -183,8 +188,43 @@ class Node:
             wanted = store.peek(kinds.STATEFUL_SETS, NAMESPACE, name)
             if wanted is not None and self.has_power and not self._context.server.is_away:
                 if store.peek(kinds.PODS, *self._key) is None:
+                    if self.has_claim and not self._may_create_pod(wanted):
+                        continue
                     store.create(kinds.PODS, self._new_pod(wanted))
                 await self._run_pod()
+
+    def _may_create_pod(self, wanted: Manifest) -> bool:
+        """Whether a pod of the StatefulSet can start here: the node is not cordoned, and the claim
+        of its volume exists. A missing claim is created. One that was deleted goes now, with the
+        volume, since no pod has it any more (`pvc-protection`)."""
+        store = self._context.server.store
+        node = store.peek(kinds.NODES, "", f"node-{self.broker_id}") or {}
+        if node.get("spec", {}).get("unschedulable"):
+            return False
+        key = ObjectKey(NAMESPACE, names.volume_claim(CLUSTER, self.broker_id))
+        claim = store.peek(kinds.VOLUME_CLAIMS, *key)
+        if claim is None:
+            store.create(kinds.VOLUME_CLAIMS, self._new_claim(key, wanted))
+        elif "deletionTimestamp" in claim["metadata"]:
+            store.remove(kinds.VOLUME_CLAIMS, key)
+            self.lose_volume()
+            return False
+        return True
+
+    def _new_claim(self, key: ObjectKey, wanted: Manifest) -> Manifest:
+        """A bound claim as the controller of StatefulSets creates it from the template."""
+        (template,) = wanted["spec"]["volumeClaimTemplates"]
+        return {
+            "metadata": {
+                "namespace": key.namespace,
+                "name": key.name,
+                "labels": dict(wanted["spec"]["selector"]["matchLabels"]),
+                "annotations": {SELECTED_NODE: f"node-{self.broker_id}"},
+                "finalizers": ["kubernetes.io/pvc-protection"],
+            },
+            "spec": {**template["spec"], "volumeName": f"volume-{self.broker_id}"},
+            "status": {"phase": "Bound", "capacity": template["spec"]["resources"]["requests"]},
+        }
 
     async def _run_pod(self) -> None:
         """Run one container after another until the pod is deleted, then remove the pod."""
@@ -259,8 +299,10 @@ class Node:
         """The pod of the StatefulSet `wanted`, with the labels and annotations of its template."""
         template = wanted["spec"]["template"]
         meta = template["metadata"]
+        owner = {"kind": "StatefulSet", "uid": wanted["metadata"]["uid"]}
         return {
             "metadata": {
+                **({"ownerReferences": [owner]} if self.has_claim else {}),
                 "namespace": NAMESPACE,
                 "name": self.host,
                 "labels": dict(meta.get("labels") or {}),
@@ -390,7 +432,10 @@ class Node:
         )
         listeners = [*member_listeners(config), internal_listener("", keyring)]
         ports = Ports(self.clock, rng, disks.data, disks.metadata)
-        return Broker(ports, config, listeners, "data", membership, dialer)
+        broker = Broker(ports, config, listeners, "data", membership, dialer)
+        if self.inquiries is not None:
+            broker.inquiries = self.inquiries()
+        return broker
 
     def _end(self, how: str, *, silently: bool = False) -> bool:
         """End the process, with `how` as the reason; False if none is running.

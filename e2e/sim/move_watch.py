@@ -4,69 +4,48 @@ It reads PartitionMaps and Broker objects when they are written, the memory of b
 moment, and the disks when a broker deletes a replica.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
 from uuid import UUID
 
 from chiplog_broker.metadata.view import PartitionView
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_kube import kinds
-from e2e.sim.api_store import ApiStore, Change
-from e2e.sim.decisions import DecisionTrace
+from e2e.sim.api_store import Change
 from e2e.sim.disk import Disks
 from e2e.sim.history import Decision, Leadership, broker_of
-from e2e.sim.kubelet import CLUSTER, NAMESPACE, Node
+from e2e.sim.kubelet import Node
 from e2e.sim.logs import label_of
 from e2e.sim.move_history import (
     Adopted,
     Deleted,
     GivenToLeaving,
     LeaderToGo,
-    MoveHistory,
     Released,
     StillThere,
 )
+from e2e.sim.observer import Observer, Scenery, directories_on
 from e2e.sim.wire import TopicPartition
 
-FRESH_S: Final = 3.0
-"""A broker whose Lease was renewed within this time counts as alive, as it does for operators."""
 
-
-class MoveWatch:
+class MoveWatch(Observer):
     """Notes in the history of moves what the changes of maps alone do not show."""
 
-    def __init__(
-        self,
-        store: ApiStore,
-        nodes: Mapping[int, Node],
-        decisions: DecisionTrace,
-        history: MoveHistory,
-        now_s: Callable[[], float],
-    ) -> None:
-        self._store = store
-        self._nodes = nodes
-        self._decisions = decisions
-        self._history = history
-        self._now_s = now_s
+    def __init__(self, scenery: Scenery) -> None:
+        super().__init__(scenery)
+        self._moves = scenery.history.moves
         self._ordered: dict[tuple[str, int], int] = {}
         """(partition, broker) -> partition epoch of the last order to delete its replica."""
         self._buried: set[tuple[str, int]] = set()
         """(topic id as in labels, broker) of each order to delete a topic."""
         self._leaving_since: dict[int, float] = {}
-        self._renewed: dict[int, float] = {}
-        """Broker -> when its Lease was renewed last."""
-        decisions.on_spec.append(self._note_orders)
-        decisions.on_first.append(self._placed)
-        decisions.on_decision.append(self._decided)
-        store.on_change.append(self._changed)
+        self._decisions.on_spec.append(self._note_orders)
+        self._decisions.on_first.append(self._placed)
+        self._decisions.on_decision.append(self._decided)
+        self._store.on_change.append(self._changed)
 
     def _changed(self, change: Change) -> None:
-        if change.kind is kinds.LEASES:
-            name = change.object["metadata"]["name"].removeprefix(f"{CLUSTER}-")
-            if name.isdigit():
-                self._renewed[int(name)] = self._now_s()
-        elif change.kind is kinds.BROKERS:
+        if change.kind is kinds.BROKERS:
             spec = change.object["spec"]
             if spec.get("intent") == BrokerIntent.REMOVE:
                 self._leaving_since.setdefault(spec["brokerId"], self._now_s())
@@ -103,7 +82,7 @@ class MoveWatch:
             and entry.partition_epoch > order
         )
         was_ordered = is_buried or order is not None
-        self._history.deletions.append(
+        self._moves.deletions.append(
             Deleted(self._now_s(), broker_id, label, was_ordered, is_replica)
         )
 
@@ -125,9 +104,9 @@ class MoveWatch:
         if after.removable - before.removable:
             self._note_release(label, after)
         for broker_id in sorted(before.removable - after.removable):
-            if self._is_there(broker_id, label) and not self._broker(broker_id).get("retired"):
+            if self._is_there(broker_id, label) and not self.broker(broker_id).get("retired"):
                 gone = StillThere(decision.at_s, broker_id, label)
-                self._history.forgotten.append(gone)
+                self._moves.forgotten.append(gone)
         self._note_leader(decision)
 
     def _note_adoption(self, label: str, before: Leadership, after: Leadership) -> None:
@@ -141,24 +120,24 @@ class MoveWatch:
         if newest is None or epochs_of(newest) <= (before.leader_epoch, before.partition_epoch):
             return
         known_target = tuple(one for one in newest.replicas if one not in newest.removing)
-        self._history.adopted.append(Adopted(self._now_s(), label, after.target, known_target))
+        self._moves.adopted.append(Adopted(self._now_s(), label, after.target, known_target))
 
     def _note_leaving(self, label: str, added: "Iterator[int] | tuple[int, ...]") -> None:
         now_s = self._now_s()
         for broker_id in added:
-            if self._broker(broker_id).get("intent") == BrokerIntent.REMOVE:
+            if self.broker(broker_id).get("intent") == BrokerIntent.REMOVE:
                 leaving_s = now_s - self._leaving_since.get(broker_id, now_s)
                 given = GivenToLeaving(now_s, broker_id, label, leaving_s)
-                self._history.given_to_leaving.append(given)
+                self._moves.given_to_leaving.append(given)
 
     def _note_release(self, label: str, after: Leadership) -> None:
         """Note which map each in-sync replica had applied when the proof was recorded."""
         for member in after.isr:
             broker_id = broker_of(member)
             known = view_of(self._nodes.get(broker_id), label)
-            if known is not None and self._is_in_session(member):
+            if known is not None and self.is_in_session(member):
                 epochs = known.leader_epoch, after.leader_epoch
-                self._history.released.append(Released(self._now_s(), label, broker_id, *epochs))
+                self._moves.released.append(Released(self._now_s(), label, broker_id, *epochs))
 
     def _note_leader(self, decision: Decision) -> None:
         """Note a new leader that is to be removed, if a member that stays could lead."""
@@ -170,37 +149,12 @@ class MoveWatch:
         able = tuple(
             one
             for one in after.isr
-            if broker_of(one) in after.target and one in before.isr and self._can_lead(one)
+            if broker_of(one) in after.target and one in before.isr and self.can_lead(one)
         )
         if able:
-            self._history.leaders_to_go.append(
+            self._moves.leaders_to_go.append(
                 LeaderToGo(decision.at_s, decision.partition, after.leader, able)
             )
-
-    def _can_lead(self, member: str) -> bool:
-        """Whether this member of an ISR could certainly be elected."""
-        broker_id = broker_of(member)
-        node, broker = self._nodes[broker_id], self._store_broker(broker_id)
-        if node.process is None or node.process.is_paused or node.disks.error_count:
-            return False
-        is_renewing = self._now_s() - self._renewed.get(broker_id, -FRESH_S) < FRESH_S
-        is_serving = broker["spec"].get("intent") != BrokerIntent.REMOVE
-        is_draining = broker.get("status", {}).get("draining", False)
-        return is_renewing and is_serving and not is_draining and self._is_in_session(member)
-
-    def _is_in_session(self, member: str) -> bool:
-        """Whether the broker is admitted in just this session, and not fenced."""
-        spec = self._broker(broker_of(member))
-        return not spec.get("fenced") and member == f"{broker_of(member)}@{spec.get('session', 0)}"
-
-    def _broker(self, broker_id: int) -> dict[str, Any]:
-        """The spec of a Broker object; empty if there is none."""
-        spec: dict[str, Any] = self._store_broker(broker_id)["spec"]
-        return spec
-
-    def _store_broker(self, broker_id: int) -> dict[str, Any]:
-        found = self._store.peek(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{broker_id}")
-        return found or {"spec": {}}
 
     # -- disks
 
@@ -208,29 +162,25 @@ class MoveWatch:
         """Whether the broker's disk has this replica. Disks that had faults do not count: a volume
         that was replaced by a snapshot has replicas again that were deleted since."""
         node = self._nodes.get(broker_id)
-        return node is not None and not node.disks.error_count and label in labels_on(node.disks)
+        return (
+            node is not None and not node.disks.error_count and label in directories_on(node.disks)
+        )
 
     def note_leaks(self) -> None:
         """Note data of existing partitions on brokers that hold no replica of them. To be called
         at the end, when all moves are complete."""
         for broker_id, node in sorted(self._nodes.items()):
-            if node.disks.error_count or self._broker(broker_id).get("retired"):
+            if node.disks.error_count or self.broker(broker_id).get("retired"):
                 continue
-            for label in sorted(labels_on(node.disks)):
+            for label in sorted(directories_on(node.disks)):
                 entry = self._decisions.known.get(label)
                 if entry is not None and broker_id not in entry.holders:
-                    self._history.leaked.append(StillThere(self._now_s(), broker_id, label))
+                    self._moves.leaked.append(StillThere(self._now_s(), broker_id, label))
 
 
 def topic_of(label: str) -> str:
     """The part of a partition's label that names its topic id."""
     return label.partition("/")[2]
-
-
-def labels_on(disks: Disks) -> set[str]:
-    """The labels of all replicas on a disk."""
-    labels = {label_of(disks.data, one, disks.before_damage) for one in disks.data.names("")}
-    return labels - {""}
 
 
 def view_of(node: Node | None, label: str) -> PartitionView | None:

@@ -2,14 +2,21 @@
 
 import asyncio
 import random
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from chiplog_core.ids import TopicId
 from chiplog_core.model.actions import Action
+from chiplog_core.model.verification import Verification
 from chiplog_core.observed.world import World
-from chiplog_kube import kinds
-from chiplog_operator.caches import ClusterKey
+from chiplog_kube.manifests import ObjectKey
+from chiplog_operator.caches import JOB_KINDS, USER_KINDS, ClusterKey
+from chiplog_operator.groups.password import Passwords
+from chiplog_operator.groups.port import GroupsPort
 from chiplog_operator.leadership import Leadership
+from chiplog_operator.spark.loads import Loads
+from chiplog_operator.spark.loop import SparkLoop
 from chiplog_operator.system import Randomness, Settings, System
 from e2e.sim.kubelet import SimContext
 from e2e.sim.loop import Process, SimClock
@@ -43,6 +50,12 @@ class Meter:
     def forgotten(self, cluster: ClusterKey) -> None: ...
 
 
+class NoFigures:
+    """Takes the figures of Verifications, of which there are none."""
+
+    def show(self, found: Mapping[ObjectKey, Verification]) -> None: ...
+
+
 class Operator:
     """One replica of the operator's Deployment; its process is started again when it ends."""
 
@@ -59,6 +72,8 @@ class Operator:
         self.exits: list[str] = []
         self._ended: asyncio.Future[str]
         self.dead: list[Process] = []
+        self.groups_port: GroupsPort | None = None
+        """How Rebalances are measured; None in simulations without Rebalances."""
 
     async def run(self) -> None:
         """Start a process, and another one some seconds after each end, forever."""
@@ -97,10 +112,11 @@ class Operator:
         leadership = Leadership(api, self.clock, HOME, process.name)
         await leadership.acquire()
         self.is_active = True
+        port = self.groups_port
         settings = Settings(
             instance=process.name,
             broker_image="chiplog/broker:sim",
-            watched_users=(kinds.BROKER_CLUSTERS, kinds.TOPICS, kinds.CONSUMER_GROUPS),
+            watched_users=USER_KINDS if port is None else (*USER_KINDS, *JOB_KINDS),
         )
         system = System(
             api,
@@ -112,8 +128,13 @@ class Operator:
                 new_topic_id=lambda: TopicId(b"\x01" + self._chance.randbytes(15)),
                 spread=self._chance.random,
                 new_name=lambda: f"{self._chance.getrandbits(64):016x}",
+                new_key=lambda: f"{self._chance.getrandbits(256):064x}",
             ),
+            spark=None if port is None else NoFigures(),
         )
+        if port is not None and system.spark is not None:
+            loads = Loads(port, Passwords(api))
+            system.spark = SparkLoop(replace(system.spark.parts, loads=loads))
         async with asyncio.TaskGroup() as group:
             group.create_task(leadership.keep(), name="lease")
             group.create_task(system.run(), name="system")

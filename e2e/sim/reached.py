@@ -91,8 +91,8 @@ WAITING: Final = (
     "chiplog_core.validate.spark_conf",
     "chiplog_core.validate.verification",
 )
-"""Modules, with all in them, that nothing in a simulation calls: for ConsumerGroups, which need
-HTTP between operator and brokers, for transactions, and for Spark jobs."""
+"""Modules, with all in them, that nothing in these simulations calls: for ConsumerGroups, which
+need HTTP between operator and brokers, for transactions, Rebalances and Spark jobs."""
 OPERATORS_LOOP: Final = (
     "apply",
     "cached_api",

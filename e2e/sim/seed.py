@@ -29,10 +29,13 @@ from e2e.sim.faults import (
     OF_MEDIA,
     OF_MOVES,
     OF_STEPS,
+    OF_UPKEEP,
     OF_USERS,
     ROTTING,
     Faults,
     Mix,
+    directed_upkeep,
+    rebuilds,
     users,
 )
 from e2e.sim.groups.crowd import Crowd
@@ -66,6 +69,9 @@ FIRST_MOVING: Final = 3_000_001
 """Seeds from this one on also draw moves of replicas."""
 FIRST_STEPPING: Final = 4_000_001
 """Seeds from this one on are mainly about moves: each is hit at one of its steps."""
+FIRST_UPKEEP: Final = 5_000_001
+"""Seeds from this one on are also about upkeep: throttles, placements, Rebalances, drained brokers
+and volumes that are rebuilt, while replicas move."""
 OTHERS_SHARE: Final = 0.4
 """Share of a seed's other faults that remain when moves are hit at their steps."""
 RESTORED_SHARE: Final = 0.25
@@ -74,6 +80,8 @@ SMALL_OFFSETS: Final[dict[str, Any]] = {OFFSETS_TOPIC_NUM_PARTITIONS.name: 1}
 """One partition: 50, Kafka's default, would slow every seed down without testing anything else."""
 RETENTION_CHECK_MS: Final = 10_000
 """How often coordinators look for expired offsets, in seeds in which offsets expire soon."""
+UPKEEP: Final = frozenset({*OF_UPKEEP, *directed_upkeep.ACTS})
+"""Names of faults for which `World.prepare_upkeep` is needed."""
 OF_LIVENESS: Final = frozenset(
     {
         "not-healed",
@@ -156,7 +164,9 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
         mix = with_later_load(seed, mix)
     if seed >= FIRST_MOVING:
         mix = with_moves(seed, mix)
-    return mix if seed < FIRST_STEPPING else with_steps(seed, mix)
+    if seed >= FIRST_STEPPING:
+        mix = with_steps(seed, mix)
+    return mix if seed < FIRST_UPKEEP else with_upkeep(seed, mix)
 
 
 def with_moves(seed: int, mix: Mix) -> Mix:
@@ -189,6 +199,20 @@ def with_steps(seed: int, mix: Mix) -> Mix:
         faults_s=chance.choice((40.0, 80.0)),
         reads_in_racks=mix.reads_in_racks and chance.random() < 0.5,
     )
+
+
+def with_upkeep(seed: int, mix: Mix) -> Mix:
+    """The mix with some kinds of upkeep.
+
+    Volumes are not rebuilt in seeds in which disks lose data, too: two lost volumes at the same
+    time are more than a cluster survives.
+    """
+    chance = random.Random(f"upkeep {seed}")  # noqa: S311 - not for secrets
+    losing = {*OF_MEDIA, *ROTTING} & mix.weights.keys()
+    names = sorted(name for name in OF_UPKEEP if not (losing and name in rebuilds.OF_SPECS))
+    chosen = chance.sample(names, chance.randint(1, 4))
+    weights = {name: chance.uniform(0.5, 3.0) for name in chosen}
+    return replace(mix, weights=mix.weights | weights)
 
 
 def with_later_load(seed: int, mix: Mix) -> Mix:
@@ -405,25 +429,17 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
 
     Returns an anomaly for each phase that did not succeed in time.
     """
-    world.begin()
-    world.apply_cluster(**cluster_spec(mix))
-    await asyncio.sleep(chance.uniform(0.0, 5.0))
-    config: dict[str, object] = dict(mix.topic_config)
-    if mix.replicas > 1:
-        config |= {"min.insync.replicas": 2}
-    world.topic_defaults = {"replicas": mix.replicas, "config": config}
-    if mix.compacted_config:
-        world.topic_configs["clicks"] = dict(mix.compacted_config)
-    world.make_topic("orders", chance.randint(1, 4))
-    world.make_topic("clicks", chance.randint(1, 3))
+    await _make_objects(world, mix, chance)
     if why := await well_within(world, START_WITHIN_S):
         return [Anomaly("not-started", "", why)]
     world.reads_in_racks = mix.reads_in_racks
     world.start_clients(mix.producers, mix.consumers, mix.pause_s, mix.habits)
     crowd = _begun(world, mix)
     await asyncio.sleep(5.0)
-    await Faults(world, mix, chance, crowd).run(mix.faults_s)
+    faults = Faults(world, mix, chance, crowd)
+    await faults.run(mix.faults_s)
     world.heal()
+    faults.settle()
     if crowd is not None:
         crowd.heal()
     found = []
@@ -437,6 +453,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     if why:
         found.append(Anomaly("not-healed", "", why))
     else:
+        world.note_places()
         written = frozenset(str(one) for one in world.used_partitions)
         world.notebook.history.well.append(Span(healed_s, world.loop.time(), written))
         world.notebook.history.gave_up_hanging = list(world.network.given_up)
@@ -455,6 +472,23 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     found += await _audit_groups(world, crowd, within_s)
     world.read_disks()
     return found
+
+
+async def _make_objects(world: World, mix: Mix, chance: random.Random) -> None:
+    """Begin the simulation, and create the cluster and its first topics."""
+    if UPKEEP & mix.weights.keys():
+        world.prepare_upkeep()
+    world.begin()
+    world.apply_cluster(**cluster_spec(mix))
+    await asyncio.sleep(chance.uniform(0.0, 5.0))
+    config: dict[str, object] = dict(mix.topic_config)
+    if mix.replicas > 1:
+        config |= {"min.insync.replicas": 2}
+    world.topic_defaults = {"replicas": mix.replicas, "config": config}
+    if mix.compacted_config:
+        world.topic_configs["clicks"] = dict(mix.compacted_config)
+    world.make_topic("orders", chance.randint(1, 4))
+    world.make_topic("clicks", chance.randint(1, 3))
 
 
 def _begun(world: World, mix: Mix) -> Crowd | None:

@@ -5,7 +5,7 @@ and how much each member of an ISR has synced at the moment when a PartitionMap 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from uuid import UUID
 
@@ -14,31 +14,19 @@ from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_kube import kinds
-from e2e.sim.api_store import ApiStore, Change
-from e2e.sim.decisions import DecisionTrace
+from e2e.sim.api_store import Change
 from e2e.sim.durable import durable_end
-from e2e.sim.history import POLL_S, Decision, History, InForce, LogStart, Policy, Vouched
+from e2e.sim.history import POLL_S, Decision, InForce, LogStart, Policy, Vouched
 from e2e.sim.kubelet import Node
+from e2e.sim.observer import Observer, Scenery
 from e2e.sim.wire import TopicPartition
 
 
-class Watch:
+class Watch(Observer):
     """Notes in the history what no client can observe."""
 
-    def __init__(
-        self,
-        store: ApiStore,
-        nodes: Mapping[int, Node],
-        decisions: DecisionTrace,
-        history: History,
-        now_s: Callable[[], float],
-        now_ms: Callable[[], int],
-    ) -> None:
-        self._store = store
-        self._nodes = nodes
-        self._decisions = decisions
-        self._history = history
-        self._now_s = now_s
+    def __init__(self, scenery: Scenery, now_ms: Callable[[], int]) -> None:
+        super().__init__(scenery)
         self._now_ms = now_ms
         self._in_force: dict[tuple[str, Policy], InForce] = {}
         self._starts: dict[tuple[int, str], LogStart] = {}
@@ -46,9 +34,9 @@ class Watch:
         self._cached_only: set[str] = set()
         """Partitions whose durability was PageCache at any time: records may be unsynced there."""
         self._newest_ms = 0
-        decisions.on_spec.append(self._note_settings)
-        decisions.on_decision.append(self._note_isr_members)
-        store.on_change.append(self._changed)
+        self._decisions.on_spec.append(self._note_settings)
+        self._decisions.on_decision.append(self._note_isr_members)
+        self._store.on_change.append(self._changed)
 
     async def run(self) -> None:
         while True:
@@ -64,7 +52,7 @@ class Watch:
         history.clock_lag_ms = max(history.clock_lag_ms, now_ms - min(walls_ms))
         history.clock_lead_ms = max(history.clock_lead_ms, max(walls_ms) - now_ms)
         for node in self._nodes.values():
-            for log in _logs(node):
+            for log in logs_of(node):
                 label = label_of(log)
                 self._note_policy(label, log.config)
                 self._note_start(node, label, log)
@@ -72,6 +60,11 @@ class Watch:
                 label = label_of(partition.log)
                 known = self._committed.get(label, 0)
                 self._committed[label] = max(known, partition.high_watermark)
+
+    def committed_end(self, label: str) -> int:
+        """The largest high watermark of this partition that any broker had so far; 0 if records may
+        be unsynced below it, because the partition's durability was not always Fsync."""
+        return 0 if label in self._cached_only else self._committed.get(label, 0)
 
     # -- policies and log starts
 
@@ -102,7 +95,7 @@ class Watch:
 
     def _is_listed(self, node: Node, label: str) -> bool:
         """Whether the partition's ISR has this node's broker with its present session."""
-        session = _session(node)
+        session = session_of(node)
         return session > 0 and f"{node.broker_id}@{session}" in self._decisions.known[label].isr
 
     # -- what is written to the API server
@@ -129,10 +122,10 @@ class Watch:
         if decision.after.is_asking or label in self._cached_only:
             return
         for node in self._nodes.values():
-            member = f"{node.broker_id}@{_session(node)}"
+            member = f"{node.broker_id}@{session_of(node)}"
             if member not in decision.after.isr:
                 continue
-            for log in _logs(node):
+            for log in logs_of(node):
                 if label_of(log) == label and not _is_incomplete_copy(node, log):
                     self._note_synced(node, log, member)
 
@@ -168,7 +161,7 @@ def _label(topic: str, number: int, topic_id: UUID) -> str:
     return str(TopicPartition(topic, number, topic_id))
 
 
-def _logs(node: Node) -> Iterator[PartitionLog]:
+def logs_of(node: Node) -> Iterator[PartitionLog]:
     """The logs of a node whose process runs and has opened them."""
     directory = getattr(node.broker, "_directory", None)
     if directory is not None:
@@ -189,7 +182,7 @@ def _is_incomplete_copy(node: Node, log: PartitionLog) -> bool:
     return any(one.must_catch_up and (one.topic, one.partition) == log.partition for one in found)
 
 
-def _session(node: Node) -> int:
+def session_of(node: Node) -> int:
     """The session of the node's broker process; 0 while it has none."""
     cluster = getattr(node.broker, "_cluster", None)
     return int(cluster.session) if cluster is not None and cluster.session else 0

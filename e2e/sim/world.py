@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR, REPLICA_SELECTOR_CLASS
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.secret import internal_secret
@@ -18,15 +19,19 @@ from e2e.sim.api_server import ApiServer
 from e2e.sim.api_store import ApiStore
 from e2e.sim.clients import FEW_PARTITIONS, Auditor, Consumer, Habits, Notebook, Producer
 from e2e.sim.decisions import DecisionTrace
+from e2e.sim.inquiries import SimGroupsPort, SimInquiries
 from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, SimContext
 from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
 from e2e.sim.maps import States, damaged_in, in_sync_in, partitions_in, states_in
 from e2e.sim.move_watch import MoveWatch
 from e2e.sim.network import Network
+from e2e.sim.observer import Scenery
 from e2e.sim.operators import HOME, Operator, causes
 from e2e.sim.pipelining import PipeliningProducer
 from e2e.sim.roles import ACTING, role_of_broker, role_of_operator
+from e2e.sim.throttle_watch import ThrottleWatch
+from e2e.sim.upkeep_watch import UpkeepWatch
 from e2e.sim.watch import Watch
 from e2e.sim.wire import TopicPartition
 
@@ -36,6 +41,10 @@ READS_IN_RACKS: Final[dict[str, Any]] = {
     "rack": {"topologyKey": ZONE},
     "config": {REPLICA_SELECTOR_CLASS.name: RACK_AWARE_SELECTOR},
 }
+
+
+UNDER_WAY: Final = frozenset({RebalanceState.REBALANCING, RebalanceState.PENDING_PROPOSAL})
+"""States that a Rebalance leaves by itself in a cluster that is well."""
 
 
 class World:
@@ -64,26 +73,22 @@ class World:
             epoch_s=EPOCH.timestamp(),
         )
         self.nodes: dict[int, Node] = {}
+        self.upkeep_watch: UpkeepWatch | None = None
+        """None in simulations without upkeep."""
         for number in range(1, brokers + 1):
             self._add_machine(number)
         self.operators = [Operator(context, number) for number in range(1, operators + 1)]
         self.notebook = Notebook(loop.time, epoch_s=EPOCH.timestamp() - START_S)
         self.notebook.history.epoch_ms = int(self.notebook.epoch_s * 1000)
-        self.watch = Watch(
-            self.store,
-            self.nodes,
-            self.trace_of_decisions,
-            self.notebook.history,
-            loop.time,
-            self.notebook.now_ms,
+        self.scenery = scenery = Scenery(
+            store=self.store,
+            nodes=self.nodes,
+            decisions=self.trace_of_decisions,
+            history=self.notebook.history,
+            now_s=loop.time,
         )
-        self.move_watch = MoveWatch(
-            self.store,
-            self.nodes,
-            self.trace_of_decisions,
-            self.notebook.history.moves,
-            loop.time,
-        )
+        self.watch = Watch(scenery, self.notebook.now_ms)
+        self.move_watch = MoveWatch(scenery)
         self.reads_in_racks = False
         """Whether consumers name a rack in their fetches, each the rack of another broker."""
         self.producers: list[Producer] = []
@@ -143,12 +148,63 @@ class World:
         node = self.nodes[number] = Node(self._context, number)
         node.disks.on_append = self.trace_of_appends.wrote
         node.disks.on_deletion = lambda disks, path: self.move_watch.deletes(number, disks, path)
+        if self.upkeep_watch is not None:
+            _serve_upkeep(node)
 
     def _register_node(self, number: int) -> None:
         """Create the Node object of machine `number`."""
         address = {"type": "InternalIP", "address": f"198.18.0.{number}"}
         meta = {"name": f"node-{number}", "labels": {ZONE: rack_of(number)}}
         self.store.create(kinds.NODES, {"metadata": meta, "status": {"addresses": [address]}})
+
+    def prepare_upkeep(self) -> None:
+        """Let volumes have claims, let operators carry out Rebalances, and observe all that. To be
+        called before `begin`; without it no fault of the family `upkeep` works."""
+        self.upkeep_watch = UpkeepWatch(self.scenery, self.watch)
+        throttle_watch = ThrottleWatch(self.scenery, self.network)
+        self.keep(self.upkeep_watch.run(self.is_calm))
+        self.keep(throttle_watch.run())
+        for operator in self.operators:
+            operator.groups_port = SimGroupsPort(operator.host, self.network, self.nodes)
+        for node in self.nodes.values():
+            _serve_upkeep(node)
+
+    def expect_lost_claim(self, uid: str) -> None:
+        """Note that a user deletes this volume claim: no decision of the operator lets it go."""
+        assert self.upkeep_watch is not None, "there are claims only for upkeep"
+        self.upkeep_watch.by_hand.add(uid)
+
+    def wants_fewer_brokers(self) -> bool:
+        """Whether the cluster's spec asks for fewer brokers than there are."""
+        cluster = self.store.get(kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER)
+        specs = [one["spec"] for one in self.store.all_of(kinds.BROKERS)]
+        there = sum(not spec.get("retired") for spec in specs)
+        return int(cluster["spec"]["replicas"]) < there
+
+    def note_places(self) -> None:
+        """Note partitions that are not where they are placed; the cluster has recovered."""
+        if self.upkeep_watch is not None:
+            self.upkeep_watch.note_places()
+
+    def is_calm(self) -> bool:
+        """Whether an operator is at work, and everything reaches everything else."""
+        server, network = self.server, self.network
+        is_served = not (
+            server.is_away
+            or server.refused_share
+            or server.lost_answer_share
+            or server.late_share
+            or server.watch_delay_s
+        )
+        is_connected = not (network.blocked or network.without_power or network.slow_ways_s)
+        return (
+            is_served
+            and is_connected
+            and any(
+                one.is_active and one.process is not None and not one.process.is_paused
+                for one in self.operators
+            )
+        )
 
     def add_node(self) -> None:
         """Add a machine for one more broker, and let consumers read from that broker, too."""
@@ -349,6 +405,9 @@ class World:
                 return f"broker {number} is not ready"
         if self.has_changed_brokers and not self._is_quiesced():
             return f"the condition Quiesced of BrokerCluster {CLUSTER} is not True for its spec"
+        for one in self.store.all_of(kinds.REBALANCES):
+            if one.get("status", {}).get("state") in UNDER_WAY:
+                return f"Rebalance {one['metadata']['name']} is {one['status']['state']}"
         states = list(states_in(self.store))
         return self._why_maps_lag(states) or self._why_sessions_lag(states)
 
@@ -470,6 +529,12 @@ class World:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=30.0)
+
+
+def _serve_upkeep(node: Node) -> None:
+    """Let this machine have what `World.prepare_upkeep` promises."""
+    node.has_claim = True
+    node.inquiries = SimInquiries
 
 
 def rack_of(number: int) -> str:

@@ -17,6 +17,7 @@ from e2e.sim.faults import (
     directed,
     directed_disks,
     directed_moves,
+    directed_upkeep,
     disk_errors,
     disks,
     groups,
@@ -29,6 +30,7 @@ from e2e.sim.faults import (
     restores,
     rot,
     sequences,
+    upkeep,
     users,
     volumes,
 )
@@ -44,6 +46,7 @@ __all__ = [
     "OF_MEDIA",
     "OF_MOVES",
     "OF_STEPS",
+    "OF_UPKEEP",
     "OF_USERS",
     "ROTTING",
     "Act",
@@ -79,6 +82,7 @@ DIRECTED: Final[dict[str, Act]] = {
     **directed.ACTS,
     **directed_disks.ACTS,
     **directed_moves.ACTS,
+    **directed_upkeep.ACTS,
 }
 """Faults that only the mixes of planted bugs name: no seed draws them."""
 OF_GROUPS: Final[dict[str, Act]] = {**groups.ACTS}
@@ -89,16 +93,28 @@ OF_MOVES: Final[dict[str, Act]] = {**moves.ACTS}
 """Moves of replicas, which only seeds from `seed.FIRST_MOVING` on draw."""
 OF_STEPS: Final[dict[str, Act]] = {**move_steps.ACTS}
 """Faults that hit moves at their steps, which only seeds from `seed.FIRST_STEPPING` on draw."""
+OF_UPKEEP: Final[dict[str, Act]] = {**upkeep.ACTS}
+"""What those who run a cluster do, which only seeds from `seed.FIRST_UPKEEP` on draw."""
 LATER: Final[dict[str, Act]] = {**clocks.LATER, **users.LATER}
 """Faults that were added later, and that only seeds from `FIRST_LATER` on draw, so that older
 seeds stay as they were."""
+EVERY_ACT: Final[dict[str, Act]] = {
+    **ALL_ACTS,
+    **OF_GROUPS,
+    **DIRECTED,
+    **LATER,
+    **OF_MOVES,
+    **OF_STEPS,
+    **OF_UPKEEP,
+}
+"""All that a mix can name. New ones come last: the order decides what existing seeds draw."""
 ROTTING: Final = frozenset({*rot.ACTS, *decay.ACTS})
 """Names of faults that change stored bytes."""
 OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 """Names of changes and requests by users, which happen beside the faults."""
 RESTORING: Final = frozenset({*restores.ACTS, *move_steps.RESTORING})
 """Names of faults that restore etcd from a backup."""
-OF_SPECS: Final = frozenset({*OF_USERS, *users.LATER, *moves.OF_SPECS})
+OF_SPECS: Final = frozenset({*OF_USERS, *users.LATER, *moves.OF_SPECS, *upkeep.OF_SPECS})
 """Names of faults that change the specs of Topics and of the cluster."""
 
 
@@ -108,8 +124,7 @@ def possible(mix: Mix) -> list[str]:
     If etcd may be restored from a backup, users change no specs: their changes since the backup
     would be lost, so nothing could be expected of them.
     """
-    known = (*FAULT_NAMES, *OF_GROUPS, *DIRECTED, *LATER, *OF_MOVES, *OF_STEPS)
-    names = [name for name in known if mix.weights.get(name)]
+    names = [name for name in EVERY_ACT if mix.weights.get(name)]
     if any(name in RESTORING for name in names):
         names = [name for name in names if name not in OF_SPECS]
     return names
@@ -159,4 +174,9 @@ class Faults:
     async def _act(self, name: str) -> None:
         """Run the fault of this name, which `count_hit` reads from `ACTING`."""
         ACTING.set(name)
-        await (ALL_ACTS | OF_GROUPS | DIRECTED | LATER | OF_MOVES | OF_STEPS)[name](self._stage)
+        await EVERY_ACT[name](self._stage)
+
+    def settle(self) -> None:
+        """Do what only users can do so that the cluster comes to rest, after the faults."""
+        if self._stage.world.upkeep_watch is not None:
+            upkeep.settle(self._stage)

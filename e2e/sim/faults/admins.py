@@ -67,15 +67,21 @@ async def as_client(stage: Stage, work: Callable[[Wire, random.Random], Any]) ->
 
 
 async def send(
-    stage: Stage, wire: Wire, chance: random.Random, key: ApiKey, values: dict[str, Any]
+    stage: Stage,
+    wire: Wire,
+    chance: random.Random,
+    key: ApiKey,
+    values: dict[str, Any],
+    host: str = "",
 ) -> Any:
-    """Send a request in a random version to a random broker; returns the response.
+    """Send a request in a random version to a random broker, or to `host`; returns the response.
 
     None if no broker answered.
     """
     api = APIS[key]
     version = chance.randint(api.min_served, api.max_version)
-    at = chance.choice(sorted(one.host for one in stage.world.nodes.values())), PORT
+    host = host or chance.choice(sorted(one.host for one in stage.world.nodes.values()))
+    at = host, PORT
     try:
         return await wire.say(at, key, version, values)
     except UNREACHED as error:

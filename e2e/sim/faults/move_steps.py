@@ -14,6 +14,7 @@ from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.topic_name import is_internal
 from chiplog_kube import kinds
+from chiplog_kube.manifests import ObjectKey
 from e2e.sim.api_store import Backup
 from e2e.sim.faults import moves, restores, scene
 from e2e.sim.faults.admins import as_client
@@ -154,6 +155,24 @@ async def _add_broker(stage: Stage) -> Move | None:
     return Move(partition=partition, before=state, take_back=take_back)
 
 
+def _place(stage: Stage) -> Move | None:
+    """Let a Topic place one of its partitions, in addition to others that it places."""
+    partition, state = stage.chance.choice(users_partitions(stage))
+    topic = stage.world.store.peek(kinds.TOPICS, NAMESPACE, partition.topic)
+    if topic is None:
+        return None
+    before = topic["spec"].get("assignments")
+    entry = {"partition": partition.number, "replicas": _another_target(stage, state)}
+    others = [one for one in before or () if one["partition"] != partition.number]
+    place_all(stage, partition.topic, [*others, entry])
+
+    def take_back() -> None:
+        if stage.world.store.peek(kinds.TOPICS, NAMESPACE, partition.topic) is not None:
+            place_all(stage, partition.topic, before)
+
+    return Move(partition=partition, before=state, take_back=take_back)
+
+
 async def _begin(stage: Stage, kinds_of_moves: Sequence[str]) -> Move | None:
     """Ask for a move of one of these kinds; None if it is not possible now."""
     if not users_partitions(stage) or not serving(stage):
@@ -166,6 +185,8 @@ async def _begin(stage: Stage, kinds_of_moves: Sequence[str]) -> Move | None:
             return _add_replica(stage)
         case "broker removed":
             return _remove_broker(stage)
+        case "placed":
+            return _place(stage)
         case _:
             return await _add_broker(stage)
 
@@ -263,6 +284,8 @@ async def hit(stage: Stage) -> None:
     names: tuple[str, ...] = ("reassigned",)
     if not may_be_restored(stage):
         names = ("reassigned", "reassigned", "more or fewer", "broker removed", "broker added")
+        if stage.world.upkeep_watch is not None:
+            names += ("placed", "placed")
     move = await _begin(stage, names)
     if move is None:
         return
@@ -352,6 +375,12 @@ def alter(stage: Stage, partition: TopicPartition, target: list[int] | None) -> 
         await moves.alter(stage, wire, chance, {partition: target})
 
     stage.world.keep(as_client(stage, work))
+
+
+def place_all(stage: Stage, topic: str, entries: list[dict[str, Any]] | None) -> None:
+    """Set `spec.assignments` of a Topic; None removes it."""
+    patch = {"spec": {"assignments": entries}}
+    stage.world.store.patch(kinds.TOPICS, ObjectKey(NAMESPACE, topic), patch)
 
 
 def _leader(stage: Stage, state: PartitionState) -> Node | None:

@@ -56,6 +56,8 @@ async def alter(
     """Send an AlterPartitionReassignments; None cancels."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for one, replicas in targets.items():
+        if replicas is not None and stage.world.upkeep_watch is not None:
+            stage.world.upkeep_watch.asked.add((str(one), tuple(replicas)))
         partition = {"partition_index": one.number, "replicas": replicas}
         topics.setdefault(one.topic, []).append(partition)
     values = {

@@ -5,7 +5,17 @@ Without them, a simulator that finds nothing could be one that is not able to fi
 
 from typing import Final
 
-from e2e.sim.mutants import decisions, disks, groups, logs, moves, replication, restarts, topics
+from e2e.sim.mutants import (
+    decisions,
+    disks,
+    groups,
+    logs,
+    moves,
+    replication,
+    restarts,
+    topics,
+    upkeep,
+)
 from e2e.sim.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -18,5 +28,6 @@ MUTANTS: Final = (
     *decisions.MUTANTS,
     *topics.MUTANTS,
     *moves.MUTANTS,
+    *upkeep.MUTANTS,
     *groups.MUTANTS,
 )

@@ -16,8 +16,10 @@ from e2e.sim.clients import SPARING, Habits
 from e2e.sim.faults import (
     FAULT_NAMES,
     LATER,
+    OF_MEDIA,
     OF_MOVES,
     OF_STEPS,
+    OF_UPKEEP,
     OF_USERS,
     Mix,
     cascades,
@@ -29,6 +31,7 @@ from e2e.sim.seed import (
     FIRST_LATER,
     FIRST_MOVING,
     FIRST_STEPPING,
+    FIRST_UPKEEP,
     Result,
     mix_from,
     mix_of,
@@ -146,6 +149,34 @@ def test_moves_are_hit_at_their_steps_from_a_seed_on() -> None:
     assert not any(set(OF_STEPS) & set(one.weights) for one in before)
     assert {name for one in stepping for name in one.weights} >= {*OF_STEPS, *OF_MOVES}
     assert all("move hit at a step" in one.weights for one in stepping)
+
+
+def test_upkeep_happens_from_a_seed_on() -> None:
+    before = [mix_of(seed, 3) for seed in range(FIRST_UPKEEP - 20, FIRST_UPKEEP)]
+    kept_up = [mix_of(seed, 3) for seed in range(FIRST_UPKEEP, FIRST_UPKEEP + 40)]
+    assert not any(set(OF_UPKEEP) & set(one.weights) for one in before)
+    assert {name for one in kept_up for name in one.weights} >= {*OF_UPKEEP, *OF_STEPS}
+    assert not any(
+        "volume rebuilt" in one.weights and set(OF_MEDIA) & set(one.weights) for one in kept_up
+    )
+
+
+def test_upkeep_while_replicas_move() -> None:
+    """All kinds of it; the one broker that is free makes each move possible."""
+    mix = Mix(
+        brokers=3,
+        replicas=2,
+        faults_s=SHORT_S,
+        every_s=2.0,
+        producers=2,
+        consumers=1,
+        pause_s=3.0,
+        habits=SPARING,
+        weights={"partitions reassigned": 1.0, **dict.fromkeys(OF_UPKEEP, 1.0)},
+    )
+    result = run_seed(3, mix)
+    assert result.anomalies == []
+    assert len(set(result.faults) & set(OF_UPKEEP)) > 5
 
 
 def test_a_move_is_hit_at_its_steps() -> None:
@@ -277,7 +308,11 @@ def test_one_of_a_hundred_seeds(seed: int) -> None:
 @pytest.mark.sim
 @pytest.mark.parametrize(
     "seed",
-    [*range(FIRST_MOVING, FIRST_MOVING + 8), *range(FIRST_STEPPING, FIRST_STEPPING + 24)],
+    [
+        *range(FIRST_MOVING, FIRST_MOVING + 6),
+        *range(FIRST_STEPPING, FIRST_STEPPING + 20),
+        *range(FIRST_UPKEEP, FIRST_UPKEEP + 5),
+    ],
 )
 def test_some_seeds_with_moves(seed: int) -> None:
     assert run_seed(seed).anomalies == []
