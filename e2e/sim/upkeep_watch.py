@@ -126,7 +126,10 @@ class UpkeepWatch(Observer):
         if before.is_asking or after.target in {before.target, taken_back}:
             return
         placed, since_s = self._placed.get(place_of(label), ((), self._now_s()))
-        if placed and set(placed) != set(after.target) and self._now_s() - since_s > LATE_S:
+        # An entry with another number of brokers than `spec.replicas` is refused.
+        is_valid = len(placed) == len(after.target)
+        is_off = is_valid and set(placed) != set(after.target)
+        if is_off and self._now_s() - since_s > LATE_S:
             self._found.moved_off.append(MovedOff(decision.at_s, label, placed, after.target))
         self._note_old_proposal(decision, placed)
 

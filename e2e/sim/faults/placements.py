@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, Final
 
 from chiplog_kube import kinds
+from chiplog_kube.manifests import ObjectKey
 from e2e.sim.faults.move_steps import place_all, serving, users_partitions
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.faults.users import MOST_TOPICS, topic_names, use_new_partitions_soon
@@ -34,7 +35,9 @@ def _entries(stage: Stage, name: str) -> list[dict[str, Any]]:
     """Random brokers for some partitions, as many as they are to have."""
     chance, able = stage.chance, serving(stage)
     topic = stage.world.store.get(kinds.TOPICS, NAMESPACE, name)
-    count = min(topic["spec"].get("replicas", 1), len(able))
+    count = topic["spec"].get("replicas", 1)
+    if count > len(able):
+        return []
     found = [one.number for one, _ in users_partitions(stage) if one.topic == name]
     chosen = sorted(chance.sample(found, chance.randint(1, len(found)))) if found else []
     return [{"partition": one, "replicas": chance.sample(able, count)} for one in chosen]
@@ -68,6 +71,11 @@ def give_up_impossible(stage: Stage) -> None:
             set(one["replicas"]) <= set(able) and len(one["replicas"]) == spec.get("replicas", 1)
             for one in entries
         )
+        if spec.get("initialAssignments"):
+            # A topic that is not created yet waits if the number of its replicas was changed.
+            patch = {"spec": {"initialAssignments": None}}
+            key = ObjectKey(NAMESPACE, topic["metadata"]["name"])
+            stage.world.store.patch(kinds.TOPICS, key, patch)
         if entries and (cluster_is_shrinking or not is_possible):
             place_all(stage, topic["metadata"]["name"], None)
 
