@@ -5,7 +5,7 @@ their own.
 A request fetches every partition that can be fetched now, and names only the changes in its fetch
 session. After an answer, the syncs that it started are awaited for a moment: the next request then
 reports their offsets, by which the leader learns that records are durable here. A partition whose
-sync takes longer does not delay the others.
+sync takes longer does not delay the others. Copies are synced while others are fetched.
 """
 
 import asyncio
@@ -76,7 +76,8 @@ class LeaderFetcher:
         self._leader_id = leader_id
         self.is_for_copies = is_for_copies
         self._parts = parts
-        self._plan = FetchPlan(parts.limits(), parts.chance)
+        limits = parts.limits()
+        self._plan = FetchPlan(limits.for_copies() if is_for_copies else limits, parts.chance)
         self._contact = Contact()
         self._news = self._contact.news
         """Set when a partition was added or has changed, so that waiting ends."""
@@ -294,7 +295,12 @@ class LeaderFetcher:
 
     async def _wait_for_syncs(self, planned: PlannedFetch) -> None:
         """Wait until the fetched records are durable, at most `SYNC_PATIENCE_S`: the next request
-        then reports their offsets to the leader."""
+        then reports their offsets to the leader.
+
+        Nobody waits for the offsets of copies: while some sync, others are fetched.
+        """
+        if self.is_for_copies and self._plan.has_more:
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_PATIENCE_S):
                 while any(following.is_syncing for following in planned.following.values()):

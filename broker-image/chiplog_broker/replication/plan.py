@@ -7,7 +7,7 @@ an error pauses for a while, longer each time.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -31,6 +31,9 @@ LONGEST_PAUSE_S: Final = 1.0
 SYNC_PATIENCE_S: Final = 0.05
 """A request waits this long for running syncs, and then waits this long at the leader for records:
 offsets that become durable must be reported soon."""
+COPY_FACTOR: Final = 4
+"""A request for copies asks for this many times as many bytes of each partition. Nobody waits for a
+copy, so fewer and larger steps are better: each costs a sync with `Fsync`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,14 @@ class FetchLimits:
     max_bytes: int
     partition_max_bytes: int
     min_bytes: int = 1
+
+    def for_copies(self) -> "FetchLimits":
+        """The limits for replicas outside the ISR: more of each partition, but no larger
+        answers."""
+        most_bytes = max(self.max_bytes, self.partition_max_bytes)
+        return replace(
+            self, partition_max_bytes=min(self.partition_max_bytes * COPY_FACTOR, most_bytes)
+        )
 
 
 class Answered(NamedTuple):
@@ -176,6 +187,14 @@ class FetchPlan:
         else:
             self._session.lost()
         return False
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a partition that does not sync lacks records that its leader has."""
+        return any(
+            entry.following.lag and not entry.following.is_syncing and not entry.following.is_over
+            for entry in self._entries.values()
+        )
 
     def lost(self) -> None:
         """The last request got no answer, so the next fetch is a full one."""

@@ -449,6 +449,40 @@ def test_a_copy_has_a_connection_of_its_own_until_it_is_in_sync() -> None:
     run(scenario)
 
 
+class SlowDisk(Reign):
+    """A replica whose first sync does not end."""
+
+    async def take(self, fetched: FetchedPartition) -> Taken:
+        taken = await super().take(fetched)
+        self.is_syncing = bool(self.took)
+        return taken
+
+
+@pytest.mark.parametrize("copying", [NO_COPYING, COPY])
+def test_copies_are_fetched_while_others_sync(
+    copying: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Producers may wait for what a member of the ISR syncs, so its request waits for the sync."""
+    monkeypatch.setattr("chiplog_broker.replication.fetcher.SYNC_PATIENCE_S", 60)
+
+    async def scenario() -> None:
+        async with both() as (leader, follower):
+            leader.end = 3
+            syncing, other = SlowDisk(0), Reign(1)
+            syncing.copying = other.copying = copying
+            follower.begin(syncing)
+            follower.begin(other)
+            await eventually(lambda: syncing.took and other.took)
+            if copying:
+                await eventually(lambda: len(other.took) == 3)
+                assert len(syncing.took) == 1
+            else:
+                await asyncio.sleep(0.05)
+                assert len(other.took) == 1
+
+    run(scenario)
+
+
 def test_a_copy_that_ends_before_it_has_moved() -> None:
     async def scenario() -> None:
         async with both() as (leader, follower):

@@ -37,6 +37,7 @@ class Followed:
     offset: int = 0
     is_syncing: bool = False
     is_over: bool = False
+    lag: int = 0
 
     @property
     def key(self) -> tuple[bytes, int]:
@@ -261,3 +262,30 @@ def test_a_request_in_a_session_says_only_what_changed() -> None:
     assert requested is not None
     assert requested.message[6:8] == (77, 0)
     assert len(order(requested)) == 2
+
+
+@pytest.mark.parametrize(
+    ("partition_max_bytes", "max_bytes", "for_copies"),
+    [(1_000, 10_000, 4_000), (1_000, 2_500, 2_500), (1_000, 500, 1_000), (0, 10_000, 0)],
+)
+def test_copies_are_fetched_in_larger_pieces_within_an_answer_of_the_same_size(
+    partition_max_bytes: int, max_bytes: int, for_copies: int
+) -> None:
+    limits = FetchLimits(wait_ms=1, max_bytes=max_bytes, partition_max_bytes=partition_max_bytes)
+    assert limits.for_copies().partition_max_bytes == for_copies
+    assert limits.for_copies().max_bytes == max_bytes
+
+
+@pytest.mark.parametrize(
+    ("one", "has_more"),
+    [
+        (Followed(A, 0, lag=1), True),
+        (Followed(A, 0), False),
+        (Followed(A, 0, lag=1, is_syncing=True), False),
+        (Followed(A, 0, lag=1, is_over=True), False),
+    ],
+)
+def test_more_can_be_fetched_of_a_partition_that_lags_and_does_not_sync(
+    one: Followed, *, has_more: bool
+) -> None:
+    assert plan_of(Followed(B, 0, is_syncing=True), one).has_more is has_more

@@ -158,7 +158,7 @@ REPLICA_FETCH_MAX_BYTES = ConfigKey(
     default=MIB,
     minimum=0,
     doc="How many bytes a follower requests per partition; one batch is always returned, even if "
-    "it is larger.",
+    "it is larger. A replica that is copied to another broker requests four times as many.",
 )
 REPLICA_FETCH_WAIT_MAX_MS = ConfigKey(
     name="replica.fetch.wait.max.ms",

@@ -8,6 +8,10 @@ set.
 A frame of `next_frame` is a writable view into the buffer. It is valid until the next `get_buffer`,
 which may overwrite it. A caller that needs frames for longer either stops reading
 (`transport.pause_reading`) or calls `detach`, which keeps all frames returned so far valid.
+
+With `trusts_sizes`, a buffer that has grown for a large frame is used for the next one, if by then
+nobody holds a view of it. A peer that sends one large frame after the other sends them all into the
+same memory.
 """
 
 import struct
@@ -59,6 +63,7 @@ class FrameReader:
         "_detached",
         "_end",
         "_filled",
+        "_frame_was_large",
         "_start",
         "_view",
         "max_frame_bytes",
@@ -87,6 +92,8 @@ class FrameReader:
         self._filled = False
         # Whether returned frames must stay valid, so that the buffer must not be reused.
         self._detached = False
+        # Whether the last frame was larger than a buffer that is kept: the next one may be, too.
+        self._frame_was_large = False
 
     @property
     def pending_bytes(self) -> int:
@@ -117,6 +124,9 @@ class FrameReader:
             # The usual case, between two requests: the whole buffer is free and has the right size.
             if not (self._filled or self._detached) and 0 < len(self._buffer) <= _RETAINED_BYTES:
                 return self._view
+            if self._frame_was_large and self.trusts_sizes and self._is_free():
+                self._filled = self._detached = False
+                return self._view
         self._make_space()
         return self._view[self._end :]
 
@@ -134,6 +144,7 @@ class FrameReader:
         if end > self._end:
             return None
         self._start = end
+        self._frame_was_large = end - start > _RETAINED_BYTES
         return self._view[start:end]
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[memoryview]:
@@ -170,6 +181,18 @@ class FrameReader:
         """Release all memory, because nothing is read any more."""
         self._start = self._end = 0
         self._replace(0)
+
+    def _is_free(self) -> bool:
+        """Whether nobody else holds a view of the buffer, so that a detached one can be reused."""
+        try:
+            self._view.release()
+            # A bytearray cannot change its size while views of it exist.
+            self._buffer.append(self._buffer.pop())
+        except BufferError:
+            return False
+        finally:
+            self._view = memoryview(self._buffer)
+        return True
 
     def _frame_size(self) -> int:
         """The announced size of the first frame. Raises `ProtocolViolation` if it is not

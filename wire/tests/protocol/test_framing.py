@@ -229,3 +229,83 @@ def test_reading_on_with_a_full_buffer_of_whole_frames_is_our_own_mistake() -> N
         write(reader, frame)
     with pytest.raises(RuntimeError, match="pause reading"):
         reader.get_buffer(-1)
+
+
+def large_frame(reader: FrameReader, byte: bytes) -> memoryview:
+    """A frame of 3 MB of this byte, which the reader keeps valid."""
+    stream = framed(byte * 3_000_000)
+    position = 0
+    while position < len(stream):
+        position += write(reader, stream[position:])
+    frame = reader.next_frame()
+    assert frame is not None
+    reader.detach()
+    return frame
+
+
+def trusting() -> FrameReader:
+    reader = FrameReader()
+    reader.trusts_sizes = True
+    return reader
+
+
+def test_large_frames_follow_each_other_into_the_same_memory() -> None:
+    reader = trusting()
+    frame = large_frame(reader, b"a")
+    buffer = frame.obj
+    frame.release()
+    again = large_frame(reader, b"b")
+    assert again.obj is buffer
+    assert again == b"b" * 3_000_000
+
+
+def test_a_large_frame_that_is_still_used_stays_as_it_is() -> None:
+    reader = trusting()
+    part = large_frame(reader, b"a")[1_000_000:]
+    newer = large_frame(reader, b"b")
+    assert part == b"a" * 2_000_000
+    assert newer == b"b" * 3_000_000
+
+
+def test_a_small_frame_after_large_ones_releases_their_memory() -> None:
+    reader = trusting()
+    large_frame(reader, b"a").release()
+    write(reader, framed(b"small"))
+    assert take(reader) == b"small"
+    reader.get_buffer()
+    assert reader.capacity_bytes <= 256 * 1024
+
+
+def test_without_trust_a_large_buffer_is_released() -> None:
+    reader = FrameReader()
+    large_frame(reader, b"a").release()
+    reader.get_buffer()
+    assert reader.capacity_bytes <= 256 * 1024
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4_000_000), st.booleans()), min_size=1, max_size=5),
+    st.integers(100_000, 9_000_000),
+)
+def test_frames_that_are_kept_survive_others(
+    frames: list[tuple[int, bool]], read_bytes: int
+) -> None:
+    """Frames of any sizes, of which some are kept and some are given back at once."""
+    reader = trusting()
+    stream = b"".join(framed(bytes([1 + at]) * size) for at, (size, _) in enumerate(frames))
+    kept: list[memoryview] = []
+    position = seen = 0
+    while position < len(stream):
+        position += write(reader, stream[position : position + read_bytes])
+        while (frame := reader.next_frame()) is not None:
+            reader.detach()
+            size, is_kept = frames[seen]
+            seen += 1
+            assert frame == bytes([seen]) * size
+            if is_kept:
+                kept.append(frame)
+            else:
+                frame.release()
+    assert seen == len(frames)
+    wanted = [bytes([1 + at]) * size for at, (size, is_kept) in enumerate(frames) if is_kept]
+    assert kept == wanted
