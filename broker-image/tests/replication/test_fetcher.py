@@ -449,7 +449,7 @@ def test_a_copy_has_a_connection_of_its_own_until_it_is_in_sync() -> None:
     run(scenario)
 
 
-class SlowDisk(Reign):
+class SlowDisk(Followed):
     """A replica whose first sync does not end."""
 
     async def take(self, fetched: FetchedPartition) -> Taken:
@@ -468,7 +468,7 @@ def test_copies_are_fetched_while_others_sync(
     async def scenario() -> None:
         async with both() as (leader, follower):
             leader.end = 3
-            syncing, other = SlowDisk(0), Reign(1)
+            syncing, other = SlowDisk(0), Followed(1)
             syncing.copying = other.copying = copying
             follower.begin(syncing)
             follower.begin(other)
