@@ -30,6 +30,7 @@ BROKER = Definition(
             "Whether the broker is fenced because it is dead or did not renew its Lease.",
         ),
         Column("Rack", "string", ".spec.rack", "Rack of the node it runs on."),
+        Column("Node", "string", ".spec.node", "Node it runs on, or ran on last.", wide=True),
         Column(
             "Tail",
             "string",

@@ -39,6 +39,7 @@ from chiplog_core.model.resource import Resource
 from chiplog_core.naming import api
 
 RackName = Annotated[str, Length(253, minimum=1)]
+NodeName = Annotated[str, Length(253, minimum=1)]
 
 
 class BrokerIntent(StrEnum):
@@ -180,6 +181,11 @@ class BrokerSpec:
     ] = None
     rack: Annotated[
         RackName | None, "Rack of the node the broker runs on, by the cluster's rack.topologyKey."
+    ] = None
+    node: Annotated[
+        NodeName | None,
+        "Node the broker runs on, or ran on last. The replicas of a partition are spread over as "
+        "many nodes as possible.",
     ] = None
     endpoints: Annotated[
         tuple[Endpoint, ...],

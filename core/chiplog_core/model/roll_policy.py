@@ -78,6 +78,7 @@ class RollPolicy:
     max_parallel_per_rack: Annotated[
         int,
         "How many brokers of one rack may be down for a restart at the same time; above 1 it needs "
-        "spec.rack. Brokers of two racks are never restarted at the same time.",
+        "spec.rack. Brokers of two racks are never restarted at the same time, nor are two that "
+        "hold replicas of the same partition.",
         Range(1, MAX_BROKERS),
     ] = 1

@@ -12,6 +12,7 @@ from enum import Enum
 from chiplog_core.ids import BrokerId, PartitionIndex, ReplicaRef, Session, TopicId
 from chiplog_core.model.broker import Broker, BrokerIntent
 from chiplog_core.model.broker_status import DamagedPartition
+from chiplog_core.observed.places import NOT_KNOWN, Place
 from chiplog_core.observed.world import World
 
 
@@ -47,6 +48,8 @@ class BrokerState:
     """The first session whose acknowledged records are certainly on the disks; 0 if there is
     none."""
     rack: str | None
+    node: str | None = None
+    """The node that the broker runs on, or ran on last; None if it is not known."""
     is_retired: bool
 
     def continues(self, ref: ReplicaRef) -> bool:
@@ -94,6 +97,11 @@ class BrokerStates:
         """The rack of the broker; None if it is not known."""
         broker = self.by_id.get(broker_id)
         return None if broker is None else broker.rack
+
+    def place_of(self, broker_id: BrokerId) -> Place:
+        """Where the broker is."""
+        broker = self.by_id.get(broker_id)
+        return NOT_KNOWN if broker is None else Place(broker.rack, broker.node)
 
     def process_state(self, ref: ReplicaRef) -> ProcessState:
         """The state of the process with this broker id and session."""
@@ -187,6 +195,7 @@ def _broker_state(world: World, broker: Broker, is_awaited: bool) -> BrokerState
         storage_since=spec.storage_since,
         intact_since=spec.intact_since,
         rack=spec.rack,
+        node=spec.node,
         is_retired=spec.retired,
     )
 

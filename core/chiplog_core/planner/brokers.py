@@ -287,13 +287,14 @@ def _answering(
 def _described(
     world: World, cluster: BrokerCluster, settings: Settings, spec: BrokerSpec
 ) -> BrokerSpec:
-    """The spec with the broker's present rack, addresses, node ports and configuration."""
+    """The spec with the broker's present rack, node, addresses, node ports and configuration."""
     inherited = settings.inherited
     assert inherited is not None, "a spec without problems says what topics inherit"
     throttles = throttle_config(world, cluster, spec.config)
     return replace(
         spec,
         rack=_rack(world, cluster, spec),
+        node=_node(world, spec),
         endpoints=broker_endpoints(world, cluster, spec.broker_id, spec.endpoints),
         node_ports=kept_node_ports(world, cluster, spec.broker_id, spec.node_ports),
         config={**config_for_brokers(cluster, inherited), **throttles},
@@ -310,6 +311,13 @@ def _rack(world: World, cluster: BrokerCluster, spec: BrokerSpec) -> str | None:
     if node is None:
         return spec.rack
     return node.labels.get(cluster.spec.rack.topology_key)
+
+
+def _node(world: World, spec: BrokerSpec) -> str | None:
+    """The pod's node. While there is no pod, or it waits for a node, the last one stays: replicas
+    on a node that failed still share it."""
+    pod = world.pods.get(spec.broker_id)
+    return spec.node if pod is None or not pod.node else pod.node
 
 
 def _creations(

@@ -146,6 +146,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
             *_without_jobs(facts.settings),
             *_not_rebalanced(facts.world),
             *_losing_volumes(facts.world),
+            *_sharing_nodes(facts.counts),
         ]
     )
     verdicts += _disk_pressure(facts.world)
@@ -240,6 +241,18 @@ def _losing_volumes(world: World) -> Iterator[Verdict]:
             f"pod does. Do not delete the pod; {REBUILD_REMEDY}"
         )
         yield holds(ConditionType.WARNING, "VolumeBeingDeleted", message)
+
+
+def _sharing_nodes(counts: Counts) -> Iterator[Verdict]:
+    """A warning about partitions that would lose two replicas with one node, although there are
+    enough nodes."""
+    if counts.sharing_nodes:
+        nodes = ", ".join(sorted(counts.shared_nodes)[:10])
+        message = (
+            f"{_partitions(counts.sharing_nodes)} two replicas on one node ({nodes}), as after a "
+            "pod moved there or a placement by hand: a Rebalance with RackAwareGoal separates them"
+        )
+        yield holds(ConditionType.WARNING, "ReplicasShareNode", message)
 
 
 def _rebuild_refused(refusals: Sequence[RebuildRefusal]) -> Iterator[Verdict]:

@@ -1,6 +1,7 @@
 """Counts of partitions that are offline or under-replicated, made once per plan from the observed
 maps."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -41,6 +42,10 @@ class Counts:
     """Partitions with a reassignment that is not complete."""
     leaving_data: int = 0
     """Other partitions with data of removed replicas to delete."""
+    sharing_nodes: int = 0
+    """Partitions of users with two replicas on one node, although there are enough nodes."""
+    shared_nodes: set[str] = field(default_factory=set)
+    """The nodes with two replicas of such a partition."""
     awaiting_reports: int = 0
     """Sum of `TopicCounts.awaiting_reports`."""
     of_topic: dict[str, TopicCounts] = field(default_factory=dict)
@@ -50,6 +55,9 @@ class Counts:
 def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) -> Counts:
     """Count the partitions of the current generation of each topic."""
     counts = Counts()
+    nodes = {one: broker.node for one, broker in brokers.by_id.items() if not broker.is_retired}
+    known = [node for node in nodes.values() if node is not None]
+    has_shared_nodes = len(set(known)) < len(known)
     for name, partition_map in maps.items():
         spec = partition_map.spec
         for generation in spec.generations:
@@ -65,6 +73,8 @@ def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) ->
                 )
                 if not (has_one_replica and state.leader in brokers.leaders):
                     _count(name, state, brokers, counts)
+                    if has_shared_nodes and not is_internal(name):
+                        _count_shared(state, nodes, counts)
     return counts
 
 
@@ -88,6 +98,18 @@ def _count(name: str, state: PartitionState, brokers: BrokerStates, counts: Coun
     lagging = [broker_id for broker_id in state.assigned if broker_id not in in_sync]
     counts.lagging.update(lagging)
     counts.under_replicated += bool(lagging)
+
+
+def _count_shared(
+    state: PartitionState, nodes: Mapping[BrokerId, str | None], counts: Counts
+) -> None:
+    """Count the partition if replicas of it share a node without need. One that is being moved
+    counts as it will be."""
+    used = Counter(node for one in state.target if (node := nodes.get(one)) is not None)
+    shared = {node for node, count in used.items() if count > 1}
+    if shared and len(state.target) <= len(set(nodes.values()) - {None}):
+        counts.sharing_nodes += 1
+        counts.shared_nodes |= shared
 
 
 def _is_any_alive(state: PartitionState, brokers: BrokerStates) -> bool:

@@ -7,6 +7,7 @@ from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionInd
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.partition_map import Generation, PartitionState
 from chiplog_core.observed.broker_states import BrokerStates
+from chiplog_core.observed.places import Place
 from chiplog_core.observed.world import World
 from chiplog_core.planner.assignments import NOWHERE, Placements
 from chiplog_core.planner.cordoned import cordoned_brokers
@@ -19,16 +20,16 @@ from chiplog_core.topic_name import is_internal
 class PlacementTargets:
     """The brokers that can take new partitions, and their load."""
 
-    racks: Mapping[BrokerId, str | None]
-    """The rack of each of these brokers."""
+    places: Mapping[BrokerId, Place]
+    """The rack and node of each of these brokers."""
     refs: Mapping[BrokerId, ReplicaRef]
     """Each of these brokers with its present session."""
     load: Load
     """How many replicas and preferred leaderships each of them has, including those of partitions
     that were placed in this plan."""
-    spare: Mapping[BrokerId, str | None] = field(default_factory=dict)
-    """Brokers on cordoned nodes, with their racks: used only for partitions with more replicas than
-    there are other brokers."""
+    spare: Mapping[BrokerId, Place] = field(default_factory=dict)
+    """Brokers on cordoned nodes, with their places: used only for partitions with more replicas
+    than there are other brokers."""
 
     def place_partitions(
         self,
@@ -46,9 +47,9 @@ class PlacementTargets:
         spread: tuple[Placement, ...] = ()
         if any(number not in told for number in numbers):
             # Partitions that are placed by a user keep their places in the stripe free.
-            has_enough = len(self.racks) >= replicas
+            has_enough = len(self.places) >= replicas
             spread = place(
-                self.racks if has_enough else {**self.racks, **self.spare},
+                self.places if has_enough else {**self.places, **self.spare},
                 existing=tuple(state.target for state in existing),
                 count=count,
                 replicas=replicas,
@@ -106,10 +107,10 @@ def find_placement_targets(
         for generation in partition_map.spec.generations:
             load.add(state.target for state in generation.partitions)
     return PlacementTargets(
-        racks={broker_id: brokers.by_id[broker_id].rack for broker_id in serving},
+        places={broker_id: brokers.place_of(broker_id) for broker_id in serving},
         refs=serving | spare,
         load=load,
-        spare={broker_id: brokers.by_id[broker_id].rack for broker_id in spare},
+        spare={broker_id: brokers.place_of(broker_id) for broker_id in spare},
     )
 
 

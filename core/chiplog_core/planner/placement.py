@@ -1,10 +1,11 @@
-"""Chooses the brokers of new partitions: striped over brokers, spread over racks, even in load.
+"""Chooses the brokers of new partitions: striped over brokers, spread over racks and nodes, even in
+load.
 
 From one partition to the next, the first replica, which is the preferred leader, moves on by one
 broker. The followers are on the brokers after it. After each round through all brokers the distance
 (*shift*) to the first follower grows by one, so that the partitions of a failed broker are taken
 over by all other brokers and not by its neighbour. A replica is placed in a rack with the fewest
-replicas of its partition.
+replicas of its partition, and on a node with the fewest (`Spread.crowding`).
 
 A topic begins at the broker with the lowest load, so that many topics with one partition are spread
 as evenly as one topic with many. A topic that grows continues its own stripe.
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from chiplog_core.ids import BrokerId
+from chiplog_core.observed.places import Place, Spread
 
 Placement = tuple[BrokerId, ...]
 """The brokers of one partition, the preferred leader first."""
@@ -47,7 +49,7 @@ class Load:
 
 
 def place(
-    racks: Mapping[BrokerId, str | None],
+    places: Mapping[BrokerId, Place],
     *,
     existing: Sequence[Placement] = (),
     count: int,
@@ -57,28 +59,36 @@ def place(
     """The brokers of `count` more partitions, each with this many `replicas`, of a topic that has
     the `existing` partitions.
 
-    `racks` has every broker that may be used, with its rack. The new partitions are added to
-    `load`.
+    `places` has every broker that may be used, with its rack and node. The new partitions are
+    added to `load`.
     """
-    assert len(racks) >= replicas, "fewer brokers than replicas"
-    order = _alternating(racks)
+    assert len(places) >= replicas, "fewer brokers than replicas"
+    order = _alternating(places)
     start, shift = _stripe(order, existing, load)
     # Leaders follow each other in `order`; each round over all brokers shifts the followers by one.
     placed = tuple(
-        _replicas_of(order, racks, (start + index, shift + index // len(order)), replicas)
+        _replicas_of(order, places, (start + index, shift + index // len(order)), replicas)
         for index in range(len(existing), len(existing) + count)
     )
     load.add(placed)
     return placed
 
 
-def _alternating(racks: Mapping[BrokerId, str | None]) -> list[BrokerId]:
-    """The brokers by id, ordered so that neighbours are in different racks as far as possible: the
-    first broker of each rack, then the second of each, and so on."""
-    by_rack: dict[str, list[BrokerId]] = {}
-    for broker_id in sorted(racks):
-        by_rack.setdefault(racks[broker_id] or "", []).append(broker_id)
-    rounds = zip_longest(*by_rack.values())  # None where a rack has no more brokers
+def _alternating(places: Mapping[BrokerId, Place]) -> list[BrokerId]:
+    """The brokers by id, ordered so that neighbours are in different racks and on different nodes
+    as far as possible: the first broker of each rack, then the second of each, and so on; in a rack
+    likewise the first broker of each node, then the second."""
+    by_rack: dict[str, dict[str | BrokerId, list[BrokerId]]] = {}
+    for broker_id in sorted(places):
+        rack, node = places[broker_id]
+        by_node = by_rack.setdefault(rack or "", {})
+        by_node.setdefault(broker_id if node is None else node, []).append(broker_id)
+    return _taking_turns([_taking_turns(by_node.values()) for by_node in by_rack.values()])
+
+
+def _taking_turns(groups: Iterable[Sequence[BrokerId]]) -> list[BrokerId]:
+    """The first of each group, then the second of each, and so on."""
+    rounds = zip_longest(*groups)  # None where a group has no more brokers
     return [broker_id for one_round in rounds for broker_id in one_round if broker_id is not None]
 
 
@@ -109,12 +119,13 @@ def _stripe(
 
 def _replicas_of(
     order: Sequence[BrokerId],
-    racks: Mapping[BrokerId, str | None],
+    places: Mapping[BrokerId, Place],
     stripe: tuple[int, int],
     replicas: int,
 ) -> Placement:
-    """The brokers of one partition, in as many racks as possible. `stripe` is the position of the
-    leader and the shift of the first follower, both modulo the number of brokers."""
+    """The brokers of one partition, in as many racks as possible, and then on as many nodes.
+    `stripe` is the position of the leader and the shift of the first follower, both modulo the
+    number of brokers."""
     position, shift = stripe
     size = len(order)
     first = position % size
@@ -123,11 +134,11 @@ def _replicas_of(
         order[(first + 1 + (shift + step) % (size - 1)) % size] for step in range(size - 1)
     ]
     replicas_chosen = [order[first]]
-    replicas_per_rack = Counter([racks[order[first]]])
+    spread = Spread.of([places[order[first]]])
     while len(replicas_chosen) < replicas:
-        # A broker of the rack with the fewest replicas; of equal ones, min returns the first.
-        best = min(followers, key=lambda broker_id: replicas_per_rack[racks[broker_id]])
+        # A broker where the fewest replicas are; of equal ones, min returns the first.
+        best = min(followers, key=lambda broker_id: spread.crowding(places[broker_id]))
         followers.remove(best)
         replicas_chosen.append(best)
-        replicas_per_rack[racks[best]] += 1
+        spread.add(places[best])
     return tuple(replicas_chosen)

@@ -20,10 +20,16 @@ class RestartLimits:
 
     limits: frozenset[tuple[frozenset[BrokerId], int]]
     """In-sync replicas that are alive, and how many of them may stop."""
+    replicas: frozenset[frozenset[BrokerId]] = frozenset()
+    """All replicas of each partition, in sync or not."""
 
     def allow(self, down: Set[BrokerId]) -> bool:
         """Whether all these brokers may be down at the same time."""
         return all(len(in_sync & down) <= most for in_sync, most in self.limits)
+
+    def are_apart(self, brokers: Set[BrokerId]) -> bool:
+        """Whether no two of these brokers have replicas of the same partition."""
+        return len(brokers) == 1 or all(len(one & brokers) <= 1 for one in self.replicas)
 
 
 def find_limits(maps: Mapping[str, PartitionMap], brokers: BrokerStates) -> RestartLimits:
@@ -33,12 +39,14 @@ def find_limits(maps: Mapping[str, PartitionMap], brokers: BrokerStates) -> Rest
     in sync: otherwise a partition with as many replicas as min.insync.replicas, or with only one,
     would keep its brokers from ever being restarted.
     """
+    states = [
+        (state, partition_map.spec.min_isr)
+        for partition_map in maps.values()
+        for state in partition_map.spec.current_partitions
+    ]
     return RestartLimits(
-        frozenset(
-            _limit(state, partition_map.spec.min_isr, brokers)
-            for partition_map in maps.values()
-            for state in partition_map.spec.current_partitions
-        )
+        limits=frozenset(_limit(state, min_isr, brokers) for state, min_isr in states),
+        replicas=frozenset(frozenset(state.replicas) for state, _ in states),
     )
 
 

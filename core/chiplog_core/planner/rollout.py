@@ -1,9 +1,10 @@
 """Rolling restarts: for a changed pod template or on request, when `roll_gate` allows them.
 
 One broker at a time is restarted, or a few of one rack if the policy says so; brokers of two racks
-never are. A restart never takes a partition below min.insync.replicas, unless the partition has
-fewer in-sync replicas anyway. It waits until every other broker is ready and all its replicas are
-in sync, so that the previous restart is complete before the next one.
+never are, nor are two that have replicas of the same partition. A restart never takes a partition
+below min.insync.replicas, unless the partition has fewer in-sync replicas anyway. It waits until
+every other broker is ready and all its replicas are in sync, so that the previous restart is
+complete before the next one.
 
 A broker that is not ready is restarted first: the change may be what repairs it. But one that is
 still starting is left alone, because it may be recovering its logs, and would only begin again.
@@ -188,7 +189,11 @@ def _choose(scene: RollScene, pending: Sequence[BrokerId], limits: RestartLimits
     for one in candidates:
         others = stopping if not pods[one].ready else stopping | unhealthy
         together = frozenset(others | {one})
-        is_within = len(together) <= scene.max_parallel and scene.are_in_one_rack(together)
+        is_within = (
+            len(together) <= scene.max_parallel
+            and scene.are_in_one_rack(together)
+            and limits.are_apart(together)
+        )
         if is_within and limits.allow(scene.down_with(one) | stopping):
             chosen.append(one)
             stopping.add(one)

@@ -3,8 +3,8 @@
 A partition should have as many replicas as its topic asks for, and none on a broker that is being
 removed. Its Topic may say on which brokers they should be (spec.assignments), else an approved
 Rebalance may. Nothing else moves: replicas stay where they are as long as that is right. A moved
-replica goes to a rack with the fewest replicas of its partition, and there to the broker with the
-lowest load.
+replica goes to a rack without a replica of its partition, else to a node without one, else to where
+the fewest are, and there to the broker with the lowest load.
 
 Only so many moves are begun at a time that no broker copies more than a few partitions. They are
 counted from the maps, so another operator continues in the same way.
@@ -23,6 +23,7 @@ from chiplog_core.model.partition_map import (
     PartitionState,
 )
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
+from chiplog_core.observed.places import Spread
 from chiplog_core.planner.admin_reassignments import Reassignments
 from chiplog_core.planner.assignments import NOWHERE, Placements
 from chiplog_core.planner.elections import with_generations, with_partitions
@@ -254,32 +255,31 @@ def _drop(
     brokers: BrokerStates,
 ) -> None:
     """Drop this many replicas: first those that would have to be replaced, then those that are not
-    in sync, then those whose rack has the most replicas. The preferred leader stays if it is in
-    sync."""
+    in sync, then those whose rack and node have the most replicas. The preferred leader stays if
+    it is in sync."""
     in_sync = {ref.broker_id for ref in state.isr}
     for _ in range(surplus):
         if None in chosen[1:]:
             del chosen[1 + chosen[1:].index(None)]
             continue
-        per_rack = _replicas_per_rack(chosen, brokers)
+        spread = _spread(chosen, brokers)
 
         def to_go(
-            place: int, per_rack: Mapping[str | None, int] = per_rack
-        ) -> tuple[bool, int, int, int]:
+            place: int, spread: Spread = spread
+        ) -> tuple[bool, tuple[bool, int, int], int, int]:
             broker_id = chosen[place]
             assert broker_id is not None, "only the first place may be empty"
             load = targets.load.replicas[broker_id]
-            return broker_id not in in_sync, per_rack[brokers.rack_of(broker_id)], load, place
+            excess = spread.excess(brokers.place_of(broker_id))
+            return broker_id not in in_sync, excess, load, place
 
         first = 0 if chosen[0] is not None and chosen[0] not in in_sync else 1
         del chosen[max(range(first, len(chosen)), key=to_go)]
 
 
-def _replicas_per_rack(
-    chosen: Collection[BrokerId | None], brokers: BrokerStates
-) -> Counter[str | None]:
-    """Rack -> how many of the chosen brokers are in it; empty places do not count."""
-    return Counter(brokers.rack_of(broker_id) for broker_id in chosen if broker_id is not None)
+def _spread(chosen: Collection[BrokerId | None], brokers: BrokerStates) -> Spread:
+    """Where the chosen brokers are; empty places do not count."""
+    return Spread.of(brokers.place_of(broker_id) for broker_id in chosen if broker_id is not None)
 
 
 def _new_replica(
@@ -295,15 +295,15 @@ def _new_replica(
     deleting = {one.broker for one in state.leftovers if one.removable_since is not None}
     candidates = [
         broker_id
-        for broker_id in targets.racks
+        for broker_id in targets.places
         if broker_id not in chosen and broker_id not in deleting
     ]
-    per_rack = _replicas_per_rack(chosen, brokers)
+    spread = _spread(chosen, brokers)
     load = targets.load
     return min(
         candidates,
         key=lambda broker_id: (
-            per_rack[brokers.rack_of(broker_id)],
+            spread.crowding(brokers.place_of(broker_id)),
             broker_id not in state.replicas,
             load.leaders[broker_id] if is_first else 0,
             load.replicas[broker_id],

@@ -15,7 +15,8 @@ unequal weights the problem is NP-hard, and this search finds a good solution, n
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, takewhile
 
 from chiplog_core.ids import BrokerId
 
@@ -148,8 +149,8 @@ def _find_step(board: _Board) -> Step | None:
     by_load = sorted(board.loads, key=lambda place: (-board.loads[place], place))
     for find in (_move, _exchange, _chain):
         for above in by_load:
-            # Places with a noticeably lower load, the lowest first.
-            below = [broker_id for broker_id in reversed(by_load) if board.gap(above, broker_id)]
+            # Places with a noticeably lower load, the lowest first: the gap only shrinks.
+            below = list(takewhile(partial(board.gap, above), reversed(by_load)))
             step = find(board, above, below)
             if step:
                 return step
@@ -161,6 +162,8 @@ def _move(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | N
     none does. The ideal weight is half the difference of the loads: both are then equal."""
     best: tuple[int, int, int, BrokerId] | None = None
     for other in below:
+        if not board.routes.get((above, other)):
+            continue  # as for most places of a large cluster
         gap = board.gap(above, other)
         for weight, rank, index in board.nearest((above, other), gap / 2):
             if weight <= gap * _NEARLY_ALL:

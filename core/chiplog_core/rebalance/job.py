@@ -25,6 +25,7 @@ MAX_PINNED = 100_000
 
 Ids = Annotated[tuple[BrokerId, ...], Items(MAX_BROKERS, unique=True)]
 Rack = Annotated[str, Length(1_024)]
+Node = Annotated[str, Length(253)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,11 @@ class RebalanceJob:
     racks: Annotated[
         Mapping[str, Rack],
         "Broker id -> rack, also of brokers that may not lead.",
+        Entries(MAX_BROKERS),
+    ] = field(default_factory=dict)
+    nodes: Annotated[
+        Mapping[str, Node],
+        "Broker id -> node on which it runs.",
         Entries(MAX_BROKERS),
     ] = field(default_factory=dict)
     capacities: Annotated[
@@ -116,12 +122,16 @@ class RebalanceJob:
         named_ids = {
             *self.brokers,
             *self.named_brokers,
-            *(BrokerId(int(broker_id)) for broker_id in (*self.racks, *self.capacities)),
+            *(
+                BrokerId(int(broker_id))
+                for broker_id in (*self.racks, *self.nodes, *self.capacities)
+            ),
         }
         return tuple(
             Broker(
                 broker_id=broker_id,
                 rack=self.racks.get(str(broker_id)),
+                node=self.nodes.get(str(broker_id)),
                 is_usable=broker_id in set(self.brokers),
                 capacity=self.capacities.get(str(broker_id), UNLIMITED),
             )

@@ -28,6 +28,8 @@ class Broker:
 
     broker_id: BrokerId
     rack: str | None = None
+    node: str | None = None
+    """The node on which the broker runs; None if it is not known."""
     is_usable: bool = True
     """Whether the broker may get leaders and replicas: it serves, and is not about to leave."""
     capacity: Capacity = UNLIMITED

@@ -7,40 +7,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
 from chiplog_core.ids import BrokerId
+from chiplog_core.observed.places import Domain, Domains, closed_domains
 from chiplog_core.rebalance.measured import PartitionName
-
-Racks = Mapping[BrokerId, str | None]
 
 Entry = tuple[int, PartitionName]
 """A partition's size in bytes, and its name."""
 
-Group = tuple[bool, frozenset[str | None]]
+Group = tuple[bool, frozenset[Domain]]
 """What replicas on one broker have in common: whether they are their partitions' preferred leaders,
-and the racks that they may not move to."""
-
-
-def closed_racks(
-    racks: Racks, replicas: Sequence[BrokerId], leaving: BrokerId
-) -> frozenset[str | None]:
-    """The racks that the replica of the broker `leaving` may not move to: those of the other
-    replicas. If it shares its rack with one of them already, it may move to any rack."""
-    others = frozenset(racks.get(broker_id) for broker_id in replicas if broker_id != leaving)
-    others -= {None}
-    return frozenset() if racks.get(leaving) in others else others
+and the racks and nodes that they may not move to."""
 
 
 class MovableReplicas:
-    """The replicas of each broker, in groups of the same target racks, sorted by size and name."""
+    """The replicas of each broker, in groups of the same targets, sorted by size and name."""
 
     def __init__(
         self,
-        racks: Racks,
+        domains: Domains,
         replicas: Mapping[PartitionName, Sequence[BrokerId]],
         sizes: Mapping[PartitionName, int],
     ) -> None:
         """`sizes` has the partitions that may move; empty ones are left out, since no move of them
         changes a load."""
-        self._racks = racks
+        self._domains = domains
         self._replicas = {name: replicas[name] for name, size in sizes.items() if size > 0}
         self._sizes = sizes
         self._groups: dict[BrokerId, dict[Group, list[Entry]]] = {}
@@ -68,9 +57,9 @@ class MovableReplicas:
         """The size of the smallest replica on the broker; infinite if it has none."""
         return min((one[0][0] for one in self._groups.get(broker_id, {}).values()), default=inf)
 
-    def racks_closed_to_all(self, broker_id: BrokerId) -> frozenset[str | None]:
-        """The racks that no replica on the broker may move to."""
-        closed = [racks for _, racks in self._groups.get(broker_id, {})]
+    def closed_to_all(self, broker_id: BrokerId) -> frozenset[Domain]:
+        """The racks and nodes that no replica on the broker may move to."""
+        closed = [domains for _, domains in self._groups.get(broker_id, {})]
         return frozenset.intersection(*closed) if closed else frozenset()
 
     def best(
@@ -79,11 +68,11 @@ class MovableReplicas:
         """The replica of at most the size `largest` whose move from `above` to `below` brings their
         loads, which differ by `gap`, nearest together; None if there is none. Followers come first,
         then the names decide."""
-        rack = self._racks.get(below)
+        domains = self._domains.get(below, ())
         found = [
             (is_preferred, *entry)
             for (is_preferred, closed), entries in self._groups.get(above, {}).items()
-            if rack not in closed
+            if closed.isdisjoint(domains)
             for entry in self._nearest(entries, below, gap, largest)
         ]
         return min(found)[2] if found else None
@@ -119,5 +108,5 @@ class MovableReplicas:
         """Each broker with a replica of the partition, and the replica's group there."""
         replicas = self._replicas[name]
         for broker_id in replicas:
-            closed = closed_racks(self._racks, replicas, broker_id)
+            closed = closed_domains(self._domains, replicas, broker_id)
             yield broker_id, (broker_id == replicas[0], closed)

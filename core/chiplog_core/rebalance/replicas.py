@@ -2,15 +2,16 @@
 
 A replica moves for one of four reasons, which are handled in this order:
 1. It is on a broker that is to be removed.
-2. It shares a rack with another replica of its partition, and another rack has none.
+2. It shares a rack with another replica of its partition, and another rack has none; then the same
+   for nodes.
 3. Its broker holds more replicas, or more bytes, than it may.
 4. Stored bytes are uneven: one replica at a time moves from the fullest broker to the emptiest,
    the one whose size is nearest to half of their difference.
 
 Whatever the reason, it moves only to a broker that stays within its limits (`room`).
 A replica never moves to a rack with another replica of its partition, unless it shared a rack
-before. The preferred leader's replica is moved only if no follower fits, because the leadership
-moves too.
+before. The same holds for nodes, unless a broker that is to be removed cannot be emptied otherwise.
+The preferred leader's replica is moved only if no follower fits, because the leadership moves too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +21,10 @@ from math import inf
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_REPLICA_MOVES
+from chiplog_core.observed.places import Domain, Level, Place, closed_domains, domains_of
 from chiplog_core.rebalance.even import TOLERANCE_PERCENT, is_even
 from chiplog_core.rebalance.measured import Broker, Measurements, Partition, PartitionName
-from chiplog_core.rebalance.movable import MovableReplicas, Racks, closed_racks
+from chiplog_core.rebalance.movable import MovableReplicas
 from chiplog_core.rebalance.room import Room
 from chiplog_core.rebalance.settings import Goal, Mode, Settings
 
@@ -64,7 +66,7 @@ def replica_moves(
     if settings.mode is Mode.REMOVE_BROKERS:
         board.evacuate()
     if Goal.RACK_AWARE in settings.goals:
-        board.separate_racks()
+        board.separate()
     board.relieve()
     if Goal.DISK_USAGE in settings.goals and settings.mode is not Mode.REMOVE_BROKERS:
         board.even_out()
@@ -113,7 +115,9 @@ class _Board:
     ) -> None:
         """The present replicas and loads. Only partitions in `bytes` (measured, not excluded) may
         be moved; all measured ones count as load."""
-        self.racks: Racks = {broker.broker_id: broker.rack for broker in brokers}
+        self.domains = domains_of(
+            {broker.broker_id: Place(broker.rack, broker.node) for broker in brokers}
+        )
         self.settings = settings
         self.replicas = {partition.name: orders[partition.name] for partition in partitions}
         self.bytes = {
@@ -122,10 +126,11 @@ class _Board:
             if name in measurements and settings.may_move(name)
         }
         self.loads = dict.fromkeys(sorted(settings.usable(brokers)), 0)
-        self.brokers_of_rack: dict[str | None, list[BrokerId]] = {}
+        self.takers: dict[tuple[Domain, ...], list[BrokerId]] = {}
+        """The brokers that may get replicas, by their failure domains."""
         for broker_id in self.loads:
             if settings.may_get(broker_id):
-                self.brokers_of_rack.setdefault(self.racks.get(broker_id), []).append(broker_id)
+                self.takers.setdefault(self.domains[broker_id], []).append(broker_id)
         for name, replicas in self.replicas.items():
             for broker_id in replicas:
                 if broker_id in self.loads and name in measurements:
@@ -139,24 +144,29 @@ class _Board:
         for broker_id in sorted(self.settings.brokers):
             held = [name for name in self.bytes if broker_id in self.replicas[name]]
             for name in sorted(held, key=self._size):
-                self._to_emptiest(name, broker_id)
+                closed = closed_domains(self.domains, self.replicas[name], broker_id)
+                racks = frozenset(domain for domain in closed if domain.level is Level.RACK)
+                if not self._to_emptiest(name, broker_id, closed) and racks != closed:
+                    self._to_emptiest(name, broker_id, racks)
 
-    def separate_racks(self) -> None:
+    def separate(self) -> None:
         """Move replicas that share a rack with another replica of their partition to a rack that
-        has none, if there is one."""
-        for name in self.bytes:
-            # Followers first: when they have moved, the leader's replica need not move.
-            for broker_id in reversed(self.replicas[name]):
-                racks_of_others = {
-                    self.racks.get(other) for other in self.replicas[name] if other != broker_id
-                }
-                rack = self.racks.get(broker_id)
-                if (
-                    rack is not None
-                    and rack in racks_of_others
-                    and self.settings.may_leave(broker_id)
-                ):
-                    self._to_emptiest(name, broker_id, avoided_racks=racks_of_others)
+        has none, if there is one; then the same for nodes."""
+        for level in sorted({one.level for shared in self.domains.values() for one in shared}):
+            for name in self.bytes:
+                # Followers first: when they have moved, the leader's replica need not move.
+                for broker_id in reversed(self.replicas[name]):
+                    of_others = frozenset(
+                        domain
+                        for other in self.replicas[name]
+                        if other != broker_id
+                        for domain in self.domains.get(other, ())
+                        if domain.level is level
+                    )
+                    is_shared = not of_others.isdisjoint(self.domains.get(broker_id, ()))
+                    if is_shared and self.settings.may_leave(broker_id):
+                        closed = closed_domains(self.domains, self.replicas[name], broker_id)
+                        self._to_emptiest(name, broker_id, closed | of_others)
 
     def relieve(self) -> None:
         """Move replicas away from brokers that are above a limit: if there are too many, the
@@ -165,7 +175,7 @@ class _Board:
         room = self.room
         above: dict[BrokerId, list[PartitionName]] = {
             broker_id: []
-            for broker_id in sorted(filter(self.settings.may_leave, self.racks))
+            for broker_id in sorted(filter(self.settings.may_leave, self.domains))
             if room.excess_replicas(broker_id) or room.excess_bytes(broker_id)
         }
         # These brokers get no replicas, so what each holds only becomes less.
@@ -198,7 +208,7 @@ class _Board:
 
     def even_out(self) -> None:
         """Move replicas from fuller to emptier brokers until the loads are even."""
-        movable = MovableReplicas(self.racks, self.replicas, self.bytes)
+        movable = MovableReplicas(self.domains, self.replicas, self.bytes)
         while len(self.moves) < MAX_REPLICA_MOVES and not is_even(self.loads):
             found = self._best(movable)
             if found is None:
@@ -215,37 +225,40 @@ class _Board:
         ]
         tolerated = TOLERANCE_PERCENT * sum(self.loads.values()) // (100 * len(self.loads))
         for above in by_load:
-            smallest, closed = movable.smallest(above), movable.racks_closed_to_all(above)
+            smallest, closed = movable.smallest(above), movable.closed_to_all(above)
             for below in emptiest_first:
                 gap = self.loads[above] - self.loads[below]
                 if gap <= tolerated or 10 * smallest > 9 * gap:
                     break  # the next brokers are fuller
                 largest = self.room.largest[below]
-                if largest >= smallest and self.racks.get(below) not in closed:
+                if largest >= smallest and closed.isdisjoint(self.domains[below]):
                     name = movable.best(above, below, gap, largest)
                     if name is not None:
                         return name, above, below
         return None
 
     def _to_emptiest(
-        self, name: PartitionName, leaving: BrokerId, *, avoided_racks: Iterable[str | None] = ()
-    ) -> None:
+        self, name: PartitionName, leaving: BrokerId, closed: frozenset[Domain] | None = None
+    ) -> bool:
         """Move the replica of a partition from the broker `leaving` to the least loaded broker that
-        may take it, if there is one."""
+        may take it. Returns whether there is one. `closed` are the racks and nodes that it may not
+        move to; None for `closed_domains`."""
         size = self.bytes[name]
         if len(self.moves) >= MAX_REPLICA_MOVES or size > self._largest_room():
-            return
-        closed = closed_racks(self.racks, self.replicas[name], leaving).union(avoided_racks)
+            return False
+        if closed is None:
+            closed = closed_domains(self.domains, self.replicas[name], leaving)
         fitting = [
             broker_id
-            for rack, broker_ids in self.brokers_of_rack.items()
-            if rack not in closed
+            for domains, broker_ids in self.takers.items()
+            if closed.isdisjoint(domains)
             for broker_id in broker_ids
             if broker_id not in self.replicas[name] and size <= self.room.largest[broker_id]
         ]
         if fitting:
             to = min(fitting, key=lambda broker_id: (self.loads[broker_id], broker_id))
             self._move(name, leaving, to)
+        return bool(fitting)
 
     def _move(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> None:
         """Record a move from the broker `leaving` to the broker `to`."""
@@ -264,7 +277,7 @@ class _Board:
         """The size of the largest replica that any broker may take. Without it, a thousand replicas
         that fit nowhere would be tried on each of hundreds of brokers."""
         if self._most_room is None:
-            receivers = chain.from_iterable(self.brokers_of_rack.values())
+            receivers = chain.from_iterable(self.takers.values())
             self._most_room = max(map(self.room.largest.__getitem__, receivers), default=-inf)
         return self._most_room
 

@@ -34,7 +34,8 @@ class Goal(StrEnum):
     """What a proposal aims at. If the user names no goal, it aims at all of them."""
 
     RACK_AWARE = "RackAwareGoal"
-    """No two replicas of a partition are in one rack if there are enough racks."""
+    """No two replicas of a partition are in one rack if there are enough racks, and no two are on
+    one node if there are enough nodes. Cruise Control takes the node of a broker without a rack."""
     REPLICA_CAPACITY = "ReplicaCapacityGoal"
     """No broker holds more replicas than it may."""
     DISK_CAPACITY = "DiskCapacityGoal"

@@ -23,6 +23,7 @@ def brokers_of(world: World) -> tuple[Broker, ...]:
         Broker(
             broker_id=broker_id,
             rack=broker.rack,
+            node=broker.node,
             is_usable=broker.may_lead and not broker.is_leaving,
             capacity=_capacity(world.brokers[broker_id], limits, internal[broker_id]),
         )

@@ -85,6 +85,7 @@ def job_of(
         topics=tuple(topics),
         brokers=tuple(broker.broker_id for broker in brokers if broker.is_usable),
         racks={str(broker.broker_id): broker.rack for broker in brokers if broker.rack},
+        nodes={str(broker.broker_id): broker.node for broker in brokers if broker.node},
         capacities={
             str(broker.broker_id): broker.capacity
             for broker in brokers

@@ -107,6 +107,8 @@ class Kubernetes:
         self.buried: set[TopicId] = set()
         """Topic ids that a tombstone ever named."""
         self.zones: Mapping[BrokerId, str] = {}
+        self.nodes: Mapping[BrokerId, str] = {}
+        """Broker -> name of its node, if it is not its own one."""
         self.questions = Watch()
         self.maps_check = ""
 
@@ -179,10 +181,14 @@ class Kubernetes:
         self.pods[broker.spec.broker_id] = PodState(
             name=names.pod(CLUSTER, broker.spec.broker_id),
             uid=f"pod-{incarnation}",
-            node=f"node-{broker_id}",
+            node=self.node_of(broker_id),
             ready=True,
             revision=self.revisions.get(broker.spec.broker_id, ""),
         )
+
+    def node_of(self, broker_id: int) -> str:
+        """The node of the broker's pod."""
+        return self.nodes.get(BrokerId(broker_id), f"node-{broker_id}")
 
     def kill(self, broker_id: int) -> None:
         """The broker's process dies and the kubelet says so."""
@@ -322,11 +328,11 @@ class Kubernetes:
             stateful_sets=self.stateful_sets,
             claims=self.claims,
             nodes={
-                f"node-{broker_id}": NodeState(
-                    name=f"node-{broker_id}",
+                self.node_of(broker_id): NodeState(
+                    name=self.node_of(broker_id),
                     address=f"10.0.0.{broker_id}",
                     labels={"zone": self.zones.get(broker_id, f"zone-{broker_id}")},
-                    cordoned=f"node-{broker_id}" in self.cordoned,
+                    cordoned=self.node_of(broker_id) in self.cordoned,
                 )
                 for broker_id in self.brokers
             },

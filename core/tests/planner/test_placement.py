@@ -8,17 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chiplog_core.ids import BrokerId
+from chiplog_core.observed.places import NOT_KNOWN, Place
 from chiplog_core.planner.placement import Load, Placement, place
 
-THREE_ZONES = {BrokerId(1): "a", BrokerId(2): "b", BrokerId(3): "c"}
+THREE_ZONES = {BrokerId(1): Place("a"), BrokerId(2): Place("b"), BrokerId(3): Place("c")}
 
 
-def racks(**zones: list[int]) -> dict[BrokerId, str | None]:
-    return {BrokerId(number): zone for zone, numbers in zones.items() for number in numbers}
+def racks(**zones: list[int]) -> dict[BrokerId, Place]:
+    return {BrokerId(number): Place(zone) for zone, numbers in zones.items() for number in numbers}
+
+
+def on_nodes(*names: str, rack: str | None = None) -> dict[BrokerId, Place]:
+    """Brokers on these nodes, in the order of their ids."""
+    return {BrokerId(number): Place(rack, name) for number, name in enumerate(names, 1)}
 
 
 def placed(
-    brokers: Mapping[BrokerId, str | None],
+    brokers: Mapping[BrokerId, Place],
     count: int,
     replicas: int,
     existing: tuple[Placement, ...] = (),
@@ -42,7 +48,7 @@ def test_leaders_alone() -> None:
 
 
 def test_one_broker() -> None:
-    assert placed({BrokerId(7): None}, 2, 1) == ((7,), (7,))
+    assert placed({BrokerId(7): NOT_KNOWN}, 2, 1) == ((7,), (7,))
 
 
 def test_a_topic_that_grows_continues_its_stripe() -> None:
@@ -55,7 +61,7 @@ def test_a_topic_that_grows_continues_its_stripe() -> None:
 def test_growing_in_steps_is_growing_at_once(
     size: int, before: int, more: int, data: st.DataObject
 ) -> None:
-    brokers: dict[BrokerId, str | None] = {BrokerId(n): None for n in range(1, size + 1)}
+    brokers = {BrokerId(n): NOT_KNOWN for n in range(1, size + 1)}
     replicas = data.draw(st.integers(1, size))
 
     first = placed(brokers, before, replicas)
@@ -94,13 +100,15 @@ def test_replicas_go_to_as_many_racks_as_there_are() -> None:
 
 @given(
     st.dictionaries(
-        st.integers(1, 20).map(BrokerId), st.sampled_from(["a", "b", "c", None]), min_size=1
+        st.integers(1, 20).map(BrokerId),
+        st.sampled_from([Place("a"), Place("b"), Place("c"), NOT_KNOWN]),
+        min_size=1,
     ),
     st.integers(1, 40),
     st.data(),
 )
 def test_what_holds_of_every_placement(
-    brokers: dict[BrokerId, str | None], count: int, data: st.DataObject
+    brokers: dict[BrokerId, Place], count: int, data: st.DataObject
 ) -> None:
     replicas = data.draw(st.integers(1, len(brokers)))
 
@@ -129,7 +137,45 @@ def test_followers_of_a_topic_that_grows_continue_their_stripe_too() -> None:
 
 
 def test_a_topic_whose_first_follower_is_away_continues_without_a_shift() -> None:
-    two = {BrokerId(1): "a", BrokerId(2): "b"}
+    two = {BrokerId(1): Place("a"), BrokerId(2): Place("b")}
     first = ((BrokerId(1), BrokerId(3)),)
 
     assert placed(two, 1, 2, existing=first) == ((2, 1),)
+
+
+def test_replicas_go_to_different_nodes_and_neighbours_lead_in_turn() -> None:
+    two_each = on_nodes("x", "x", "y", "y", "z", "z")
+
+    found = placed(two_each, 60, 2)
+
+    assert [placement[0] for placement in found[:6]] == [1, 3, 5, 2, 4, 6]
+    for placement in found:
+        assert len({two_each[one].node for one in placement}) == 2
+    held = Counter(one for placement in found for one in placement)
+    assert max(held.values()) - min(held.values()) <= 2
+
+
+@st.composite
+def domains(draw: st.DrawFn) -> dict[BrokerId, Place]:
+    """Nodes with one to three brokers each; each is in one rack, or no rack is known."""
+    has_racks = draw(st.booleans())
+    found: dict[BrokerId, Place] = {}
+    for node in range(draw(st.integers(1, 6))):
+        rack = draw(st.sampled_from("abc")) if has_racks else None
+        for _ in range(draw(st.integers(1, 3))):
+            found[BrokerId(len(found) + 1)] = Place(rack, f"n{node}")
+    return found
+
+
+@given(domains(), st.integers(1, 40), st.data())
+def test_every_partition_is_in_as_many_racks_and_then_on_as_many_nodes_as_there_are(
+    brokers: dict[BrokerId, Place], count: int, data: st.DataObject
+) -> None:
+    replicas = data.draw(st.integers(1, len(brokers)))
+
+    for placement in placed(brokers, count, replicas):
+        for domain in ("rack", "node"):
+            there_are = {getattr(place, domain) for place in brokers.values()}
+            used = {getattr(brokers[one], domain) for one in placement}
+            assert len(used) == min(replicas, len(there_are))
+        assert len(set(placement)) == replicas

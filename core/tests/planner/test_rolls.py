@@ -661,3 +661,15 @@ def test_a_new_topic_shrinks_no_isr() -> None:
     created = Create(resource=kubernetes.maps["orders"])
 
     assert not shrinks_any_isr(kubernetes.maps, [created])
+
+
+def test_two_brokers_with_replicas_of_one_partition_are_not_restarted_together() -> None:
+    kubernetes = in_racks("aabb", maxParallelPerRack=2)
+    config = {"min.insync.replicas": 1}
+    kubernetes.apply(topic(partitions=4, replicas=3, config=config))
+    kubernetes.settle()
+    kubernetes.roll_out(1, 2, 3, 4)
+
+    assert restarts(kubernetes) == [1], "others have a replica of a partition of broker 1"
+    kubernetes.maps = {}
+    assert restarts(kubernetes) == [1, 2]

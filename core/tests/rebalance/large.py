@@ -15,13 +15,16 @@ class Kind:
     spread: float = 1.5
     """Sigma of the lognormal distribution of sizes and rates; 0 makes all equal."""
     racks: int = 3
+    nodes: int = 0
+    """Nodes on which the brokers are; 0 for one each."""
     added: int = 20
     """Brokers that have nothing yet."""
 
     def __str__(self) -> str:
         sizes = f"sizes of sigma {self.spread:g}" if self.spread else "equal sizes"
         racks = f"{self.racks} racks" if self.racks else "no racks"
-        return f"{sizes}, {racks}, {self.added} new brokers"
+        nodes = f", {self.nodes} nodes" if self.nodes else ""
+        return f"{sizes}, {racks}{nodes}, {self.added} new brokers"
 
 
 KINDS = (
@@ -32,13 +35,15 @@ KINDS = (
     Kind(spread=0, added=100),
     Kind(spread=3, added=100),
     Kind(racks=0),
+    Kind(racks=0, nodes=100),
+    Kind(nodes=60, added=100),
 )
 
 
 def large_world(rng: Random, kind: Kind, count: int, partitions: int) -> World:
     """Partitions of three replicas on random brokers, each in a rack of its own if there are
     enough."""
-    members = brokers(count, kind.racks)
+    members = brokers(count, kind.racks, kind.nodes)
     old = members[: count - kind.added]
     by_rack: dict[str | None, list[int]] = {}
     for one in old:

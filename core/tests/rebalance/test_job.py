@@ -18,6 +18,7 @@ def test_it_is_read_as_it_was_written() -> None:
         topics=("orders", "clicks"),
         brokers=(BrokerId(1), BrokerId(2)),
         racks={"1": "a", "3": "b"},
+        nodes={"1": "n", "2": "n"},
         capacities={"2": Capacity(max_replicas=7, total_bytes=100, free_bytes=50)},
         mode="remove-brokers",
         named_brokers=(BrokerId(3),),
@@ -31,8 +32,8 @@ def test_it_is_read_as_it_was_written() -> None:
     assert document["namedBrokers"] == [3]
     assert job.settings().mode is Mode.REMOVE_BROKERS
     assert job.all_brokers() == (
-        Broker(broker_id=BrokerId(1), rack="a"),
-        Broker(broker_id=BrokerId(2), capacity=job.capacities["2"]),
+        Broker(broker_id=BrokerId(1), rack="a", node="n"),
+        Broker(broker_id=BrokerId(2), node="n", capacity=job.capacities["2"]),
         Broker(broker_id=BrokerId(3), rack="b", is_usable=False),
     )
 

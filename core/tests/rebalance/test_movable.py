@@ -5,23 +5,28 @@ from random import Random
 import pytest
 
 from chiplog_core.ids import BrokerId
+from chiplog_core.observed.places import Place, domains_of
 from chiplog_core.rebalance.measured import PartitionName
-from chiplog_core.rebalance.movable import MovableReplicas, Racks
+from chiplog_core.rebalance.movable import MovableReplicas
 from tests.rebalance.worlds import name
 
 Replicas = dict[PartitionName, tuple[BrokerId, ...]]
+Places = dict[BrokerId, Place]
 
 
-def fits(racks: Racks, replicas: tuple[BrokerId, ...], above: BrokerId, below: BrokerId) -> bool:
-    """The rule: not to a broker that has one, nor to the rack of another one, unless the replica
-    shares its rack already."""
-    others = {racks[one] for one in replicas if one != above} - {None}
-    is_apart = racks[below] not in others or racks[above] in others
-    return above in replicas and below not in replicas and is_apart
+def fits(places: Places, replicas: tuple[BrokerId, ...], above: BrokerId, below: BrokerId) -> bool:
+    """The rule: not to a broker that has one, nor to the rack or node of another one, unless the
+    replica shares its own rack or node already."""
+    if above not in replicas or below in replicas:
+        return False
+    others = [places[one] for one in replicas if one != above]
+    racks, nodes = {one.rack for one in others} - {None}, {one.node for one in others} - {None}
+    is_in_no_rack = places[below].rack not in racks or places[above].rack in racks
+    return is_in_no_rack and (places[below].node not in nodes or places[above].node in nodes)
 
 
 def plainly_best(
-    racks: Racks,
+    places: Places,
     replicas: Replicas,
     sizes: dict[PartitionName, int],
     route: tuple[BrokerId, BrokerId],
@@ -31,7 +36,7 @@ def plainly_best(
     found = [
         (replicas[one][0] == above, abs(2 * size - gap), one)
         for one, size in sizes.items()
-        if 0 < 10 * size <= 9 * gap and fits(racks, replicas[one], above, below)
+        if 0 < 10 * size <= 9 * gap and fits(places, replicas[one], above, below)
     ]
     return min(found)[2] if found else None
 
@@ -40,24 +45,30 @@ def plainly_best(
 def test_the_best_move_is_what_a_plain_search_finds(seed: int) -> None:
     rng = Random(seed)  # noqa: S311 - a world is to be the same every time
     ids = [BrokerId(number) for number in range(1, rng.randint(2, 8) + 1)]
-    racks = {one: rng.choice((None, "a", "b", "c")) for one in ids}
+    nodes = {name: rng.choice((None, "a", "b", "c")) for name in "uvwxyz"}
+    on = {one: rng.choice((None, *nodes)) for one in ids}
+    places = {
+        one: Place(rng.choice((None, "a")) if node is None else nodes[node], node)
+        for one, node in on.items()
+    }
+    domains = domains_of(places)
     replicas: Replicas = {
         name(index): tuple(rng.sample(ids, rng.randint(1, min(len(ids), 3)))) for index in range(30)
     }
     sizes = {
         one: rng.choice((0, 5, 5, 8, rng.randint(1, 100))) for one in replicas if rng.random() < 0.9
     }
-    movable = MovableReplicas(racks, replicas, sizes)
+    movable = MovableReplicas(domains, replicas, sizes)
     moves = 0
     for _ in range(200):
         above, below = rng.sample(ids, 2)
         gap = rng.randint(1, 120)
         found = movable.best(above, below, gap)
-        assert found == plainly_best(racks, replicas, sizes, (above, below), gap)
+        assert found == plainly_best(places, replicas, sizes, (above, below), gap)
         held = [sizes[one] for one in sizes if sizes[one] and above in replicas[one]]
         assert movable.smallest(above) == min(held, default=float("inf"))
         if found is not None:
-            assert racks[below] not in movable.racks_closed_to_all(above)
+            assert movable.closed_to_all(above).isdisjoint(domains[below])
             moves += 1
             replicas[found] = tuple(below if one == above else one for one in replicas[found])
             movable.set_replicas(found, replicas[found])

@@ -21,11 +21,12 @@ def usable(kubernetes: Kubernetes) -> dict[int, bool]:
     return {one.broker_id: one.is_usable for one in brokers_of(kubernetes.world())}
 
 
-def test_every_broker_that_serves_is_usable_and_named_with_its_rack() -> None:
+def test_every_broker_that_serves_is_usable_and_named_with_its_rack_and_node() -> None:
     assert brokers_of(running().world()) == tuple(
         Broker(
             broker_id=BrokerId(number),
             rack=f"zone-{number}",
+            node=f"node-{number}",
             is_usable=True,
             capacity=Capacity(internal_replicas=int(number == 1)),
         )

@@ -48,9 +48,14 @@ def partition(
     )
 
 
-def brokers(count: int, racks: int = 0) -> tuple[Broker, ...]:
+def brokers(count: int, racks: int = 0, nodes: int = 0) -> tuple[Broker, ...]:
+    """Brokers that take turns in racks and on nodes, if there are any."""
     return tuple(
-        Broker(broker_id=BrokerId(one + 1), rack=f"r{one % racks}" if racks else None)
+        Broker(
+            broker_id=BrokerId(one + 1),
+            rack=f"r{one % racks}" if racks else None,
+            node=f"n{one % nodes}" if nodes else None,
+        )
         for one in range(count)
     )
 

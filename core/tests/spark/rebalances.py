@@ -26,7 +26,7 @@ from chiplog_core.spark.topic_choice import WaitReason
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 BROKERS = (
-    Broker(broker_id=ONE, rack="a"),
+    Broker(broker_id=ONE, rack="a", node="n"),
     Broker(broker_id=TWO),
     Broker(broker_id=THREE, is_usable=False),
 )

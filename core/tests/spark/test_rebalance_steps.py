@@ -26,6 +26,7 @@ def test_it_is_measured_and_the_proposal_waits() -> None:
     (job,) = world.jobs
     assert job["topics"] == ["orders"]
     assert (job["brokers"], job["racks"]) == ([1, 2], {"1": "a"})
+    assert job["nodes"] == {"1": "n"}
     assert (job["excludedTopics"], job["bytesPerSecond"]) == ("logs-.*", 5)
     assert job["timeLimitMs"] == 3_600_000
 

@@ -94,9 +94,11 @@ def _new_replica_that_stays(
     chosen: Any, state: PartitionState, targets: Any, brokers: BrokerStates, *, is_first: bool
 ) -> BrokerId | None:
     """Move replicas as before to brokers that stay, so that brokers can be removed in the end."""
-    racks = {one: rack for one, rack in targets.racks.items() if not brokers.by_id[one].is_leaving}
+    places = {
+        one: place for one, place in targets.places.items() if not brokers.by_id[one].is_leaving
+    }
     return _sound_new_replica(
-        chosen, state, replace(targets, racks=racks), brokers, is_first=is_first
+        chosen, state, replace(targets, places=places), brokers, is_first=is_first
     )
 
 
