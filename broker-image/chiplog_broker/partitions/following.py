@@ -49,6 +49,18 @@ logger = logging.getLogger(__name__)
 
 FULL_DISK_RETRY_S: Final = 1.0
 NEVER_S: Final = float("-inf")
+ISR_LANE: Final = 0
+COPY_LANES: Final = 2
+"""Connections to one leader for copies: with two, the leader reads and sends for one while the
+follower checks and writes what came over the other."""
+LANES: Final = range(1 + COPY_LANES)
+
+
+def lane_of(partition: int, copying: Copying) -> int:
+    """The lane of a partition by its index, and by how the throttle applies to the replica."""
+    return 1 + partition % COPY_LANES if copying else ISR_LANE
+
+
 IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 
@@ -115,7 +127,7 @@ class Contact:
         self.news = asyncio.Event()
         """Set when a partition that this leader serves can be fetched again."""
         self.has_movers = False
-        """Whether a partition must be fetched over the other connection to this leader from now
+        """Whether a partition must be fetched over another connection to this leader from now
         on."""
 
     def answered(self, now_s: float) -> None:
@@ -191,10 +203,10 @@ class Following:
         self._contact = contact
 
     @property
-    def is_copying(self) -> bool:
-        """Whether it is fetched over the connection for copies, so that a throttle of copies holds
-        nothing else back."""
-        return bool(self.copying)
+    def lane(self) -> int:
+        """Which of the connections to the leader fetches it: copies have their own, so that a
+        throttle of copies holds nothing else back."""
+        return lane_of(self._partition.name.partition, self.copying)
 
     def set_copying(self, copying: Copying) -> None:
         """Set how the throttle applies to this replica from now on."""

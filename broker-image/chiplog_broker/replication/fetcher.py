@@ -1,5 +1,5 @@
 """Follows partitions that one other broker leads: with one task, one connection, one request at a
-time. Copies, which are replicas outside the ISR that a throttle may hold back, have a fetcher of
+time. Copies, which are replicas outside the ISR that a throttle may hold back, have fetchers of
 their own.
 
 A request fetches every partition that can be fetched now, and names only the changes in its fetch
@@ -18,7 +18,7 @@ from typing import Final
 from chiplog_broker.metadata.listeners import INTERNAL_NAME
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.follow_steps import name_of
-from chiplog_broker.partitions.following import IN_MEMORY, Contact, Following, Taken
+from chiplog_broker.partitions.following import IN_MEMORY, ISR_LANE, Contact, Following, Taken
 from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
@@ -61,7 +61,7 @@ class FetcherParts:
     limits: Callable[[], FetchLimits]
     throttle: ReplicationThrottle
     moved: "Callable[[LeaderFetcher, Following], None]"
-    """Called for a partition that must be fetched over the other connection from now on."""
+    """Called for a partition that must be fetched over another connection from now on."""
 
     def chance(self) -> float:
         """A random number between 0 and 1."""
@@ -71,13 +71,13 @@ class FetcherParts:
 class LeaderFetcher:
     """Fetches from one leader. Starts with the first partition, ends with `end`."""
 
-    def __init__(self, leader_id: int, parts: FetcherParts, *, is_for_copies: bool = False) -> None:
-        """`is_for_copies`: fetches only copies, which the throttle may hold back."""
+    def __init__(self, leader_id: int, parts: FetcherParts, lane: int = ISR_LANE) -> None:
+        """Fetches only partitions of this `Following.lane`."""
         self._leader_id = leader_id
-        self.is_for_copies = is_for_copies
+        self.lane = lane
         self._parts = parts
         limits = parts.limits()
-        self._plan = FetchPlan(limits.for_copies() if is_for_copies else limits, parts.chance)
+        self._plan = FetchPlan(limits.for_copies() if lane else limits, parts.chance)
         self._contact = Contact()
         self._news = self._contact.news
         """Set when a partition was added or has changed, so that waiting ends."""
@@ -89,6 +89,11 @@ class LeaderFetcher:
         """Whether `_cancel_poll` has closed the connection, so that its loss is no failure."""
         self._failures = 0
         self._task = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def _is_for_copies(self) -> bool:
+        """Whether the throttle may hold back what it fetches."""
+        return self.lane != ISR_LANE
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -196,15 +201,15 @@ class LeaderFetcher:
             return None
         if self._contact.has_movers:
             self._let_move()
-        share = self._parts.throttle.follower_share(now_s) if self.is_for_copies else None
+        share = self._parts.throttle.follower_share(now_s) if self._is_for_copies else None
         return self._plan.next_request(cluster.broker_id, cluster.session, now_s, share)
 
     def _let_move(self) -> None:
-        """Give partitions to the other connection to this leader. No request is in progress here,
+        """Give partitions to the other connections to this leader. No request is in progress here,
         so that the leader never has two for the same partition."""
         self._contact.has_movers = False
         for following in list(self._plan):
-            if following.is_copying is not self.is_for_copies:
+            if following.lane != self.lane:
                 self._parts.moved(self, following)
 
     async def _wait_for_news(self, now_s: float) -> None:
@@ -283,7 +288,7 @@ class LeaderFetcher:
         """Apply the answer for each partition to its log, and note in the plan how that went."""
         clock = self._parts.clock
         for answered in planned.answers(response):
-            if self.is_for_copies:
+            if self._is_for_copies:
                 self._parts.throttle.follower_received(
                     answered.following.copying, received_bytes(answered.fetched.answer)
                 )
@@ -299,7 +304,7 @@ class LeaderFetcher:
 
         Nobody waits for the offsets of copies: while some sync, others are fetched.
         """
-        if self.is_for_copies and self._plan.has_more:
+        if self._is_for_copies and self._plan.has_more:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_PATIENCE_S):

@@ -1,11 +1,11 @@
 """One fetcher for each other broker that leads a partition of which this broker is a follower, and
-another one for copies from it."""
+others for copies from it."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
 
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.partitions.following import Following
+from chiplog_broker.partitions.following import LANES, Following
 from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.clock import Clock
@@ -38,8 +38,8 @@ class ReplicaFetching:
             throttle=throttle,
             moved=self._moved,
         )
-        self._fetchers: dict[tuple[int, bool], LeaderFetcher] = {}
-        """By leader, and whether it is for copies."""
+        self._fetchers: dict[tuple[int, int], LeaderFetcher] = {}
+        """By leader and lane."""
         self._ending: set[asyncio.Task[None]] = set()
 
     def __iter__(self) -> Iterator[Following]:
@@ -58,24 +58,24 @@ class ReplicaFetching:
 
     def begin(self, following: Following) -> None:
         """Fetch this partition from its leader from now on."""
-        key = following.leader_id, following.is_copying
+        key = following.leader_id, following.lane
         fetcher = self._fetchers.get(key)
         if fetcher is None:
             fetcher = self._fetchers[key] = LeaderFetcher(
-                following.leader_id, self._parts, is_for_copies=following.is_copying
+                following.leader_id, self._parts, following.lane
             )
         fetcher.put(following)
 
     def end(self, following: Following) -> None:
         """Stop fetching this partition in this leader epoch. Call `following.stop`, too, which
         discards answers that still arrive."""
-        for is_for_copies in (False, True):  # it may be about to move to the other one
-            fetcher = self._fetchers.get((following.leader_id, is_for_copies))
+        for lane in LANES:  # it may be about to move to another one
+            fetcher = self._fetchers.get((following.leader_id, lane))
             if fetcher is not None:
                 self._drop(fetcher, following)
 
     def _moved(self, fetcher: LeaderFetcher, following: Following) -> None:
-        """Fetch a partition with the other fetcher of its leader from now on."""
+        """Fetch a partition with another fetcher of its leader from now on."""
         self._drop(fetcher, following)
         self.begin(following)
 
@@ -83,7 +83,7 @@ class ReplicaFetching:
         """Take a partition from a fetcher, which ends with its last one."""
         fetcher.drop(following)
         if not len(fetcher):
-            del self._fetchers[following.leader_id, fetcher.is_for_copies]
+            del self._fetchers[following.leader_id, fetcher.lane]
             self._ending.add(fetcher.end())
             self._ending = {task for task in self._ending if not task.done()}
 

@@ -13,7 +13,7 @@ from chiplog_broker.handlers.table import api_versions
 from chiplog_broker.metadata.listeners import internal_listener
 from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
-from chiplog_broker.partitions.following import Contact, Following, Taken
+from chiplog_broker.partitions.following import Contact, Following, Taken, lane_of
 from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
@@ -59,8 +59,8 @@ class Followed:
         self.copying = NO_COPYING
 
     @property
-    def is_copying(self) -> bool:
-        return bool(self.copying)
+    def lane(self) -> int:
+        return lane_of(self.key[1], self.copying)
 
     def set_copying(self, copying: Copying) -> None:
         self.copying = copying
