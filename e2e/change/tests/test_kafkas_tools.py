@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.change, pytest.mark.timeout(300)]
 
 PARTITIONS = 3
 MIB = 1024 * 1024
-SIZE_BYTES = 4 * MIB
+SIZE_BYTES = 12 * MIB
 """More than a copy gets in its first answer, which no throttle delays."""
 TOO_SLOW = 1024
 """Bytes per second with which the copy would take more than an hour."""

@@ -12,13 +12,14 @@ import yaml
 from e2e import measured
 from e2e.cluster.kubectl import eventually
 from e2e.cluster.target import Target
+from e2e.long_form import LONG_FORM
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.operator import Operator
 from e2e.main.replicas import kill, places, pod_of, wait_in_sync
 from e2e.main.setting_up import cluster_in, make_topic
 from e2e.main.traffic import Traffic
 
-pytestmark = [pytest.mark.change, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.change, pytest.mark.timeout(400), LONG_FORM]
 
 NAMESPACE = "e2e-nodes"
 TOPIC = "apart"

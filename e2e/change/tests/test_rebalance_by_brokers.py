@@ -17,6 +17,7 @@ from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.cluster.kubectl import eventually
 from e2e.kafka.tools import run_tool
+from e2e.long_form import LONG_FORM
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
 from e2e.main.replicas import places
 from e2e.main.setting_up import NewTopic
@@ -105,6 +106,7 @@ def test_a_broker_that_is_added_gets_its_share_by_itself(
     wait_pods(cluster, 1, 2, 3)
 
 
+@LONG_FORM
 def test_leaders_that_stay_uneven_are_evened_out_in_a_window(
     cluster: BrokerClusterUnderTest, new_topic: NewTopic
 ) -> None:

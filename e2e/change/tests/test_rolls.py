@@ -7,6 +7,7 @@ from e2e import measured
 from e2e.change.gaps import check_gaps
 from e2e.change.spec import configure
 from e2e.cluster.kubectl import eventually
+from e2e.long_form import LONG_FORM
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Life, Manifest, shown
 from e2e.main.replicas import places, wait_in_sync
 from e2e.main.setting_up import NewTopic
@@ -100,6 +101,7 @@ def test_a_change_waits_for_its_approval_and_is_then_rolled_under_load(
     cluster.kubectl("annotate", "cbc", cluster.name, f"{labels.APPROVED_REVISION}-")
 
 
+@LONG_FORM
 def test_a_broker_whose_image_is_missing_comes_back_with_the_corrected_spec(
     cluster: BrokerClusterUnderTest, new_topic: NewTopic
 ) -> None:
