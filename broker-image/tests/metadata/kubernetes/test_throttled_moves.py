@@ -24,7 +24,7 @@ def connections(brokers: Brokers) -> set[tuple[int, bool]]:
     """From whom broker 3 fetches, and whether copies."""
     fetching = brokers.up[3].broker.fetching
     assert fetching is not None
-    return set(fetching._fetchers)
+    return {(leader, lane != ISR_LANE) for leader, lane in fetching._fetchers}
 
 
 @pytest.mark.parametrize(
