@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from chiplog_broker.partitions.following import ISR_LANE
 from chiplog_core.throttle.copying import Copying
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, run
 
