@@ -17,6 +17,7 @@ from chiplog_core.observed.world import ClaimState, NodeState, PodState, Statefu
 from chiplog_core.quantities import QUANTITY_PATTERN, Quantity
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import annotations_of, condition_of, labels_of, metadata
+from chiplog_operator.resources.pod import CONTAINER
 
 KEPT_OF_CONDITIONS = ("type", "status", "reason", "message", "lastTransitionTime")
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -135,6 +136,8 @@ def pod(manifest: Manifest) -> PodState:
         bound_at=_bound_at(manifest),
         ready=ready,
         starting=_is_starting(manifest),
+        running_since=_running_since(manifest),
+        has_started=_has_started(manifest),
         ran_out_of_memory=_ran_out_of_memory(manifest),
         unready_since=_unready_since(manifest),
         deleting="deletionTimestamp" in meta,
@@ -220,22 +223,41 @@ def _why_not_running(manifest: Manifest) -> str:
 
 
 def _is_starting(manifest: Manifest) -> bool:
-    """Whether a container runs whose startup probe has not succeeded yet."""
-    return any(
-        "running" in (container.get("state") or {}) and container.get("started") is False
-        for container in _containers(manifest)
-    )
+    """Whether the broker's container runs, and its startup probe has not succeeded yet."""
+    container = _broker_container(manifest)
+    return "running" in (container.get("state") or {}) and container.get("started") is False
+
+
+def _has_started(manifest: Manifest) -> bool:
+    """Whether the startup probe of the broker's container has succeeded."""
+    return _broker_container(manifest).get("started") is True
+
+
+def _running_since(manifest: Manifest) -> datetime | None:
+    """When the process that runs in the broker's container began."""
+    running = (_broker_container(manifest).get("state") or {}).get("running") or {}
+    return _moment(running.get("startedAt"))
 
 
 def _ran_out_of_memory(manifest: Manifest) -> bool:
-    """Whether a run of a container was ended by its memory limit, and the container has not started
-    up since."""
-    return any(
-        ((container.get(state) or {}).get("terminated") or {}).get("reason") == OUT_OF_MEMORY
-        for container in _containers(manifest)
-        if container.get("started") is not True
-        for state in ("state", "lastState")
-    )
+    """Whether a run of the broker's container was ended by its memory limit before it had started
+    up, and the container has not started up since."""
+    container, unready_since = _broker_container(manifest), _unready_since(manifest)
+    if container.get("started") is True or unready_since is None:
+        return False
+    for state in ("state", "lastState"):
+        ended = (container.get(state) or {}).get("terminated") or {}
+        began = _moment(ended.get("startedAt"))
+        if ended.get("reason") == OUT_OF_MEMORY and began is not None and began >= unready_since:
+            return True
+    return False
+
+
+def _broker_container(manifest: Manifest) -> dict[str, Any]:
+    """The status of the broker's own container; empty before it has one. A webhook may add others
+    to the pod."""
+    named = (one for one in _containers(manifest) if one.get("name") == CONTAINER)
+    return next(named, {})
 
 
 def _unready_since(manifest: Manifest) -> datetime | None:

@@ -33,9 +33,15 @@ class PodState:
     starting: bool = False
     """Whether the broker's process runs and the kubelet has not found it started (startup probe):
     it may be recovering its logs."""
+    running_since: datetime | None = None
+    """Since when the broker's process runs; None if it does not, or the time is not known."""
+    has_started: bool = False
+    """Whether the broker's process has started up: if the pod is not ready then, the process itself
+    says so, or another container is the reason."""
     ran_out_of_memory: bool = False
-    """Whether a process of the broker was killed because of the pod's memory limit, and the
-    container has not started up since."""
+    """Whether a process of the broker was killed because of the pod's memory limit while it was
+    starting, and the container has not started up since. A process that had served says nothing
+    about the next one's start."""
     unready_since: datetime | None = None
     """Since when the pod is not ready, or not scheduled; None for one that is ready."""
     deleting: bool = False

@@ -6,8 +6,9 @@ and only its deletion helps: a StatefulSet does not replace a pod that never bec
 
 A broker that starts may be recovering its logs, which may take hours, and would only begin again.
 It renews its Lease from before it reads the first log. So a container that runs without starting is
-recovering as long as the broker's Lease is renewed, unless the container ran out of memory before:
-then it will again.
+recovering as long as the broker's Lease is renewed, unless an earlier process ran out of memory
+while it was starting: then this one will, too. The time without a Lease counts from the container's
+start: before it, nobody could renew.
 """
 
 from collections.abc import Iterable
@@ -49,12 +50,14 @@ def next_unable_ms(world: World, brokers: Iterable[BrokerId], now: datetime) -> 
 def _left(world: World, broker_id: BrokerId, pod: PodState, now: datetime) -> timedelta | None:
     """After which time the broker counts as unable to start if nothing changes, at most zero if it
     does now; None for one that runs or is stopping, and where the time is not known."""
-    if pod.ready or pod.deleting or pod.unready_since is None:
+    if pod.ready or pod.has_started or pod.deleting or pod.unready_since is None:
         return None
     left = pod.unready_since + PATIENCE - now
     if pod.ran_out_of_memory:
         return left
     if pod.starting:
+        if pod.running_since is None:
+            return None
         silence = timedelta(milliseconds=world.silent_ms.get(broker_id, 0))
-        return max(left, SILENCE - silence)
+        return max(left, SILENCE - min(silence, now - pod.running_since))
     return left if pod.message else None

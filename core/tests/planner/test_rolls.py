@@ -17,7 +17,7 @@ from chiplog_core.naming import labels
 from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.world import StatefulSetState
 from chiplog_core.planner.restart_limits import find_limits, shrinks_any_isr
-from chiplog_core.planner.unable_to_start import PATIENCE
+from chiplog_core.planner.unable_to_start import PATIENCE, unable_to_start
 from tests.planner.model import Kubernetes
 from tests.planner.objects import NOW, topic
 
@@ -428,8 +428,8 @@ def correct(kubernetes: Kubernetes) -> None:
     kubernetes.settle()
 
 
-HANGS: dict[str, Any] = {"starting": True}
-KILLED: dict[str, Any] = {"starting": True, "ran_out_of_memory": True}
+HANGS: dict[str, Any] = {"starting": True, "running_since": NOW}
+KILLED: dict[str, Any] = {**HANGS, "ran_out_of_memory": True}
 NOT_PULLED: dict[str, Any] = {"message": "ImagePullBackOff: no such image"}
 
 
@@ -485,6 +485,31 @@ def test_a_broker_that_hangs_is_given_time_and_the_plan_is_made_again_then() -> 
     kubernetes.silent_ms = {BrokerId(1): 59_900}
     assert restarts(kubernetes) == []
     assert kubernetes.plan().requeue_after_ms == 101
+
+
+@pytest.mark.parametrize(("ago", "restarted"), [(None, []), (0, []), (59, []), (60, [1])], ids=str)
+def test_a_container_that_has_just_begun_is_given_time_to_renew(
+    ago: int | None, restarted: list[int]
+) -> None:
+    """Its node was away for so long that the last process's Lease is old."""
+    kubernetes = running()
+    kubernetes.now = NOW + timedelta(hours=1)
+    since = None if ago is None else kubernetes.now - timedelta(seconds=ago)
+    broken(kubernetes, starting=True, running_since=since)
+    correct(kubernetes)
+    kubernetes.silent_ms = {BrokerId(1): 3_600_000}
+    kubernetes.settle()
+
+    assert restarts(kubernetes) == restarted
+
+
+def test_a_broker_that_has_started_is_not_unable_whatever_other_containers_do() -> None:
+    kubernetes = running()
+    broken(kubernetes, has_started=True, message="CrashLoopBackOff: of a sidecar")
+    kubernetes.now = NOW + timedelta(hours=1)
+    kubernetes.settle()
+
+    assert not unable_to_start(kubernetes.world(), kubernetes.now)
 
 
 @pytest.mark.parametrize("silent_ms", [{}, {BrokerId(1): 1_500}], ids=["unknown", "renewed"])

@@ -54,7 +54,16 @@ def test_a_container_that_runs_before_its_startup_probe_succeeds_is_starting(
     assert views.pod(views.kept_pod(made)).starting is is_starting
 
 
-OUT_OF_MEMORY = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+UNREADY_SINCE = "2026-01-01T00:00:05Z"
+
+
+def out_of_memory(began: str | None) -> dict[str, Any]:
+    """The state of a container whose last run began at this time."""
+    return {"terminated": {"reason": "OOMKilled", "exitCode": 137, "startedAt": began}}
+
+
+OUT_OF_MEMORY = out_of_memory("2026-01-01T00:00:07Z")
+OUT_OF_MEMORY_IN_SERVICE = out_of_memory("2025-12-24T00:00:00Z")
 
 
 @pytest.mark.parametrize(
@@ -63,6 +72,10 @@ OUT_OF_MEMORY = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
         ({"state": {"running": {}}, "lastState": OUT_OF_MEMORY, "started": False}, True),
         ({"state": {"running": {}}, "lastState": OUT_OF_MEMORY, "started": True}, False),
         ({"state": OUT_OF_MEMORY, "started": False}, True),
+        # It had served, and the next process is recovering.
+        ({"state": {"running": {}}, "lastState": OUT_OF_MEMORY_IN_SERVICE}, False),
+        ({"state": {"running": {}}, "lastState": out_of_memory(None)}, False),
+        ({"name": "sidecar", "state": OUT_OF_MEMORY, "started": False}, False),
         ({"state": {"waiting": {}}, "lastState": {"terminated": {"reason": "Error"}}}, False),
         ({"state": {"running": {}}, "lastState": {}, "started": False}, False),
         ({"state": {"running": {}}, "lastState": None}, False),
@@ -71,9 +84,36 @@ OUT_OF_MEMORY = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
 def test_a_container_that_has_not_started_since_it_exceeded_its_memory_limit(
     container: dict[str, Any], is_out: bool
 ) -> None:
-    made = pod(containerStatuses=[{"name": "broker", **container}])
+    unready = condition("Ready", "False", lastTransitionTime=UNREADY_SINCE)
+    made = pod(containerStatuses=[{"name": "broker", **container}], conditions=[unready])
 
     assert views.pod(views.kept_pod(made)).ran_out_of_memory is is_out
+
+
+def test_a_pod_of_unknown_age_did_not_run_out_of_memory() -> None:
+    made = pod(containerStatuses=[{"name": "broker", "state": OUT_OF_MEMORY}])
+
+    assert not views.pod(views.kept_pod(made)).ran_out_of_memory
+
+
+@pytest.mark.parametrize(
+    ("container", "since", "has_started"),
+    [
+        (
+            {"state": {"running": {"startedAt": UNREADY_SINCE}}, "started": True},
+            datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC),
+            True,
+        ),
+        ({"state": {"running": {}}, "started": False}, None, False),
+        ({"name": "sidecar", "state": {"running": {"startedAt": UNREADY_SINCE}}}, None, False),
+    ],
+)
+def test_since_when_the_brokers_own_container_runs(
+    container: dict[str, Any], since: datetime | None, has_started: bool
+) -> None:
+    made = views.pod(views.kept_pod(pod(containerStatuses=[{"name": "broker", **container}])))
+
+    assert (made.running_since, made.has_started) == (since, has_started)
 
 
 def test_since_when_a_pod_is_not_ready() -> None:
