@@ -469,3 +469,9 @@ class Following:
             "high_watermark": self._partition.high_watermark,
             **more,
         }
+
+
+def has_caught_up(following: Following) -> bool:
+    """Whether the replica has all records below the leader's high watermark. Then the leader may
+    have proposed it for the ISR, and producers wait for it."""
+    return following.is_confirmed and not following.lag

@@ -17,6 +17,10 @@ DOUBT_S: Final = 5.0
 """For this time after a gap was first seen another broker may lead without our knowledge: a leader
 that hears nothing for as long stops accepting records (`isolation`)."""
 
+REMEMBERED_S: Final = 30.0
+"""A gap behind which nothing has arrived for this time is forgotten: a producer may wait for some
+seconds before it tries again."""
+
 MOST_DOUBTED: Final = 1_000
 """Gaps of at most this many producers of a partition are remembered. Those of further producers
 count as real."""
@@ -64,6 +68,6 @@ class Gaps:
         """Forget the gaps behind which nothing has arrived for a while."""
         while self._by_producer:
             longest_ago = next(iter(self._by_producer))
-            if now_s - self._by_producer[longest_ago].last_s < DOUBT_S:
+            if now_s - self._by_producer[longest_ago].last_s < REMEMBERED_S:
                 return
             del self._by_producer[longest_ago]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from chiplog_broker.partitions.following import Following
+from chiplog_broker.partitions.following import Following, has_caught_up
 from chiplog_broker.ports.clock import Clock
 from chiplog_core.throttle.copying import NO_COPYING, Copying, follower_rate, leader_rate
 from chiplog_core.throttle.quota import CopyQuota
@@ -31,8 +31,9 @@ class CopyShare:
     def is_limited(self, following: Following) -> bool:
         """Whether the limit applies to this partition. A replica that has caught up is fetched in
         any case: its leader may have proposed it for the ISR, and then producers wait for it."""
-        has_caught_up = following.is_confirmed and not following.lag
-        return not has_caught_up and follower_rate(self.config, following.copying) is not None
+        if has_caught_up(following):
+            return False
+        return follower_rate(self.config, following.copying) is not None
 
 
 class ReplicationThrottle:

@@ -18,7 +18,14 @@ from typing import Final
 from chiplog_broker.metadata.listeners import INTERNAL_NAME
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.follow_steps import name_of
-from chiplog_broker.partitions.following import IN_MEMORY, ISR_LANE, Contact, Following, Taken
+from chiplog_broker.partitions.following import (
+    IN_MEMORY,
+    ISR_LANE,
+    Contact,
+    Following,
+    Taken,
+    has_caught_up,
+)
 from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
@@ -302,13 +309,15 @@ class LeaderFetcher:
         """Wait until the fetched records are durable, at most `SYNC_PATIENCE_S`: the next request
         then reports their offsets to the leader.
 
-        Nobody waits for the offsets of copies: while some sync, others are fetched.
+        Nobody waits for the offsets of copies that lag: while some sync, others are fetched. The
+        leader may have proposed one that has caught up for the ISR, and then producers wait for it.
         """
+        awaited = list(planned.following.values())
         if self._is_for_copies and self._plan.has_more:
-            return
+            awaited = [following for following in awaited if has_caught_up(following)]
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_PATIENCE_S):
-                while any(following.is_syncing for following in planned.following.values()):
+                while any(following.is_syncing for following in awaited):
                     self._news.clear()
                     await self._news.wait()
 

@@ -458,22 +458,26 @@ class SlowDisk(Followed):
         return taken
 
 
-@pytest.mark.parametrize("copying", [NO_COPYING, COPY])
+@pytest.mark.parametrize(
+    ("copying", "is_confirmed"), [(NO_COPYING, False), (COPY, False), (COPY, True)]
+)
 def test_copies_are_fetched_while_others_sync(
-    copying: Copying, monkeypatch: pytest.MonkeyPatch
+    copying: Copying, is_confirmed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Producers may wait for what a member of the ISR syncs, so its request waits for the sync."""
+    """Producers may wait for what a member of the ISR syncs, or a copy that has caught up and is
+    proposed for it. So the next request waits for the sync."""
     monkeypatch.setattr("chiplog_broker.replication.fetcher.SYNC_PATIENCE_S", 60)
 
     async def scenario() -> None:
         async with both() as (leader, follower):
             leader.end = 3
-            syncing, other = SlowDisk(0), Followed(1)
+            syncing, other = SlowDisk(0), Followed(2)
             syncing.copying = other.copying = copying
+            syncing.is_confirmed = is_confirmed
             follower.begin(syncing)
             follower.begin(other)
             await eventually(lambda: syncing.took and other.took)
-            if copying:
+            if copying and not is_confirmed:
                 await eventually(lambda: len(other.took) == 3)
                 assert len(syncing.took) == 1
             else:

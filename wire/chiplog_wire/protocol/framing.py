@@ -275,4 +275,4 @@ class FrameReader:
         self._view = memoryview(self._buffer)
         self._view[:pending] = old
         self._start, self._end = 0, pending
-        self._filled = self._detached = False
+        self._filled = self._detached = self._frame_was_large = False

@@ -309,3 +309,12 @@ def test_frames_that_are_kept_survive_others(
     assert seen == len(frames)
     wanted = [bytes([1 + at]) * size for at, (size, is_kept) in enumerate(frames) if is_kept]
     assert kept == wanted
+
+
+def test_a_buffer_that_was_trimmed_after_a_large_frame_is_made_anew() -> None:
+    reader = FrameReader()
+    reader.trusts_sizes = True
+    (large,) = reader.receive(struct.pack(">i", 3 * 2**20) + bytes(3 * 2**20))
+    del large
+    reader.trim()
+    assert [bytes(one) for one in reader.receive(struct.pack(">i", 1) + b"x")] == [b"x"]
