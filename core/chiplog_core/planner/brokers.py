@@ -7,7 +7,7 @@ on it any more; its replicas move to other brokers (`wanted_replicas`); and when
 setting the number of brokers back.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 
@@ -32,7 +32,7 @@ from chiplog_core.planner.maintenance import under_maintenance
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
 from chiplog_core.planner.rebuild_requests import RebuildRequests, next_to_rebuild
-from chiplog_core.planner.scale_in_room import room_problems
+from chiplog_core.planner.scale_in_room import being_removed, room_problems
 from chiplog_core.planner.throttles import throttle_config, throttled_broker
 from chiplog_core.planner.volume_losses import losing_volumes
 from chiplog_core.planner.wanted_replicas import leaving_brokers
@@ -141,11 +141,18 @@ def _wanted(
     if surplus and world.unreadable_maps:
         # A map that cannot be parsed may have more replicas than brokers would be left.
         return _Wanted(ids, _present_intents(world, ids))
-    problems = _scale_in_problems(world, cluster, surplus, wanted) if surplus else ()
-    leaving = () if problems else surplus
     held = under_maintenance(cluster)
     drained = cordoned_brokers(world) | held | losing_volumes(world)
     drained |= next_to_rebuild(requests, world, brokers)
+    leaving: Collection[BrokerId] = surplus
+    problems = _scale_in_problems(surplus, world, cluster) if surplus else ()
+    if problems:
+        leaving = ()
+    elif surplus:
+        takers = [broker_id for broker_id in wanted if broker_id not in drained]
+        problems = tuple(room_problems(world, cluster, brokers, surplus, wanted, takers))
+        if problems:  # the room for those whose removal has begun was judged then
+            leaving = being_removed(world, surplus)
     intents = dict.fromkeys(ids, BrokerIntent.SERVE)
     intents |= dict.fromkeys(drained.intersection(ids), BrokerIntent.DRAIN)
     intents |= dict.fromkeys(leaving, BrokerIntent.REMOVE)
@@ -177,15 +184,11 @@ def _removable(world: World, brokers: BrokerStates) -> frozenset[BrokerId]:
 
 
 def _scale_in_problems(
-    world: World, cluster: BrokerCluster, surplus: Sequence[BrokerId], wanted: Sequence[BrokerId]
+    surplus: Sequence[BrokerId], world: World, cluster: BrokerCluster
 ) -> tuple[Problem, ...]:
-    """Why the brokers `surplus` cannot be removed: topics have more replicas than brokers would be
-    left, or place partitions on them by hand, or the `wanted` brokers have too little room."""
-    return (
-        *_too_many_replicas(world, cluster),
-        *_assigned_to(surplus, world, cluster),
-        *room_problems(world, cluster, surplus, wanted),
-    )
+    """Why the brokers `surplus` cannot be removed, nor stay on their way if that has begun: topics
+    have more replicas than brokers would be left, or place partitions on them by hand."""
+    return (*_too_many_replicas(world, cluster), *_assigned_to(surplus, world, cluster))
 
 
 def _assigned_to(
@@ -195,12 +198,7 @@ def _assigned_to(
 
     A broker that is being removed already does not count: its Topic says that it cannot be there.
     """
-    staying = {
-        broker_id
-        for broker_id in surplus
-        if broker_id not in world.brokers
-        or world.brokers[broker_id].spec.intent is not BrokerIntent.REMOVE
-    }
+    staying = set(surplus) - being_removed(world, surplus)
     found = {}
     for topic in pinning_topics(world, cluster):
         named = {one for entry in topic.spec.assignments for one in entry.replicas} & staying

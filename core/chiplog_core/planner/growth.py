@@ -13,6 +13,7 @@ from chiplog_core.planner.assignments import NOWHERE, Placements
 from chiplog_core.planner.cordoned import cordoned_brokers
 from chiplog_core.planner.placement import Load, Placement, place
 from chiplog_core.planner.volume_losses import losing_volumes
+from chiplog_core.planner.volume_room import VolumeRoom
 from chiplog_core.topic_name import is_internal
 
 
@@ -30,6 +31,8 @@ class PlacementTargets:
     spare: Mapping[BrokerId, Place] = field(default_factory=dict)
     """Brokers on cordoned nodes, with their places: used only for partitions with more replicas
     than there are other brokers."""
+    room: VolumeRoom = field(default_factory=VolumeRoom)
+    """The room on their volumes, for replicas that move."""
 
     def place_partitions(
         self,

@@ -2,45 +2,80 @@
 
 It is judged when a removal begins: while replicas are copied, they are on both brokers. What a
 broker has not reported is not judged: a broker of an older version does not report its replicas'
-size, and a broker that has just started does so after a minute.
+size, one that has just started does so after a minute, and the last report of a dead one is old.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.broker_capacity import BrokerCapacity
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.verdicts import brokers_named
+from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.observed.world import World
+from chiplog_core.planner.volume_room import replicas_held, replicas_to_copy, volume_of
 from chiplog_core.problems import Problem
+from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 MIB = 2**20
 
 
-class _Volume(NamedTuple):
-    """What a broker reported."""
-
-    total_bytes: int
-    free_bytes: int
-    log_bytes: int
-
-
 def room_problems(
-    world: World, cluster: BrokerCluster, surplus: Sequence[BrokerId], wanted: Sequence[BrokerId]
+    world: World,
+    cluster: BrokerCluster,
+    brokers: BrokerStates,
+    surplus: Sequence[BrokerId],
+    staying: Sequence[BrokerId],
+    takers: Sequence[BrokerId],
 ) -> Iterator[Problem]:
-    """Why the brokers `surplus` cannot be removed: the `wanted` ones would hold more than they may.
-    Nothing if all of them are being removed already."""
-    removing = {
-        broker_id
-        for broker_id, broker in world.brokers.items()
-        if broker.spec.intent is BrokerIntent.REMOVE
-    }
-    if removing.issuperset(surplus):
+    """Why the brokers `surplus` cannot be removed: the brokers `staying` would hold more than they
+    may. Only `takers`, a part of them, may get replicas now, if they are alive.
+
+    Nothing if all of them are being removed already. If some are, the problems hold for the others.
+    """
+    removing = being_removed(world, surplus)
+    begun = [broker_id for broker_id in surplus if broker_id in removing]
+    new = [broker_id for broker_id in surplus if broker_id not in removing]
+    if not new:
         return
     limits = cluster.spec.broker_capacity or BrokerCapacity()
+    alive = [broker_id for broker_id in takers if _is_alive(broker_id, brokers)]
     yield from _too_many_replicas(world, cluster, limits)
-    yield from _too_many_bytes(world, cluster, limits, surplus, wanted)
+    needed_by_new = _to_copy_bytes(world, brokers, new)
+    needed_by_begun = _to_copy_bytes(world, brokers, begun)
+    room = _room_bytes(world, alive, limits.max_disk_percent)
+    if needed_by_new is None or needed_by_begun is None or room is None:
+        return
+    needed = needed_by_new + needed_by_begun
+    if needed > room:
+        can_wait = needed_by_new <= room
+        wait = f"wait for the removal of {brokers_named(begun)}, " if can_wait else ""
+        not_taking = [broker_id for broker_id in staying if broker_id not in alive]
+        without = (
+            f" (without {brokers_named(not_taking)}: down, cordoned or under maintenance)"
+            if not_taking
+            else ""
+        )
+        yield Problem(
+            "spec.replicas",
+            f"is {cluster.spec.replicas}, but the replicas on {brokers_named(surplus)} have "
+            f"{_mib(needed)} MiB, and the volumes of the brokers that stay have room for "
+            f"{room // MIB} MiB{without}, {_mib(needed - room)} MiB too little, if replicas may "
+            f"use {limits.max_disk_percent} % of each (spec.brokerCapacity.maxDiskPercent)",
+            f"{wait}enlarge the volumes (spec.storage.size), delete data, raise that limit, or set "
+            "it back",
+        )
+
+
+def being_removed(world: World, surplus: Sequence[BrokerId]) -> frozenset[BrokerId]:
+    """Those of the brokers `surplus` whose removal has begun."""
+    return frozenset(
+        broker_id
+        for broker_id in surplus
+        if broker_id in world.brokers
+        and world.brokers[broker_id].spec.intent is BrokerIntent.REMOVE
+    )
 
 
 def _too_many_replicas(
@@ -50,9 +85,10 @@ def _too_many_replicas(
     if limits.max_replicas is None:
         return
     count = cluster.spec.replicas
+    # `__consumer_offsets` gets fewer replicas by itself.
     replicas = sum(
-        len(state.target)
-        for partition_map in world.maps.values()
+        min(len(state.target), count) if name == CONSUMER_OFFSETS else len(state.target)
+        for name, partition_map in world.maps.items()
         for generation in partition_map.spec.generations
         for state in generation.partitions
     )
@@ -66,50 +102,31 @@ def _too_many_replicas(
         )
 
 
-def _too_many_bytes(
-    world: World,
-    cluster: BrokerCluster,
-    limits: BrokerCapacity,
-    surplus: Sequence[BrokerId],
-    wanted: Sequence[BrokerId],
-) -> Iterator[Problem]:
-    """The problem that the replicas on `surplus` are larger than the room of the `wanted`
-    brokers."""
-    leaving = [_volume(world, broker_id) for broker_id in surplus]
-    staying = [_volume(world, broker_id) for broker_id in wanted]
-    known_leaving = [one for one in leaving if one is not None]
-    known_staying = [one for one in staying if one is not None]
-    if len(known_leaving) < len(leaving) or len(known_staying) < len(staying):
-        return
-    needed = sum(one.log_bytes for one in known_leaving)
-    percent = limits.max_disk_percent
-    room = sum(
-        max(0, min(one.total_bytes * percent // 100 - one.log_bytes, one.free_bytes))
-        for one in known_staying
-    )
-    if needed > room:
-        ids = ", ".join(map(str, surplus))
-        yield Problem(
-            "spec.replicas",
-            f"is {cluster.spec.replicas}, but the replicas on brokers {ids} have "
-            f"{_mib(needed)} MiB, and the volumes of the brokers that stay have room for "
-            f"{room // MIB} MiB, {_mib(needed - room)} MiB too little, if replicas may use "
-            f"{percent} % of each (spec.brokerCapacity.maxDiskPercent)",
-            "enlarge the volumes (spec.storage.size), delete data, raise that limit, or set it "
-            "back",
-        )
+def _to_copy_bytes(world: World, brokers: BrokerStates, leaving: Sequence[BrokerId]) -> int | None:
+    """The size of the replicas on the brokers `leaving` that are not on other brokers yet; None if
+    it is not known. That of a broker which no map names is 0, whatever it reported."""
+    held, to_copy = replicas_held(world.maps), replicas_to_copy(world.maps, leaving)
+    total = 0
+    for broker_id, count in to_copy.items():
+        volume = volume_of(world, broker_id)
+        if volume is None or not _is_alive(broker_id, brokers):
+            return None
+        total += volume.log_bytes * count // held[broker_id]
+    return total
 
 
-def _volume(world: World, broker_id: BrokerId) -> _Volume | None:
-    """What the broker reported of its volume; None if it is not known."""
-    broker = world.brokers.get(broker_id)
-    directory = None if broker is None else next(iter(broker.status.directories), None)
-    if directory is None:
+def _room_bytes(world: World, takers: Sequence[BrokerId], max_percent: int) -> int | None:
+    """The room on these brokers together; None if that of one is not known."""
+    volumes = [volume_of(world, broker_id) for broker_id in takers]
+    known = [volume for volume in volumes if volume is not None]
+    if len(known) < len(volumes):
         return None
-    total, free, logs = directory.total_bytes, directory.usable_bytes, directory.log_bytes
-    if total is None or free is None or logs is None:
-        return None
-    return _Volume(total, free, logs)
+    return sum(volume.room_bytes(max_percent) for volume in known)
+
+
+def _is_alive(broker_id: BrokerId, brokers: BrokerStates) -> bool:
+    broker = brokers.by_id.get(broker_id)
+    return broker is not None and broker.process_state is ProcessState.ALIVE
 
 
 def _mib(size_bytes: int) -> int:

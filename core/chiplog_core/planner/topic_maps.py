@@ -18,6 +18,7 @@ from chiplog_core.model.actions import (
     LeaderChange,
     Replace,
 )
+from chiplog_core.model.broker_capacity import BrokerCapacity
 from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionMapSpec
 from chiplog_core.model.topic import Topic
 from chiplog_core.naming import api, labels
@@ -52,6 +53,7 @@ from chiplog_core.planner.regression import (
 )
 from chiplog_core.planner.throttles import throttled_map
 from chiplog_core.planner.topic_config import configured, flushed
+from chiplog_core.planner.volume_room import VolumeRoom, find_volume_room
 from chiplog_core.planner.wanted_replicas import (
     ReplicaMover,
     Wanted,
@@ -205,7 +207,8 @@ class MapPlanner:
         ):
             return spec
         if self._mover is None:
-            brokers, targets = self._situation.brokers, self._placement.targets
+            brokers = self._situation.brokers
+            targets = replace(self._placement.targets, room=self._room())
             self._mover = ReplicaMover(
                 brokers,
                 targets,
@@ -214,6 +217,12 @@ class MapPlanner:
                 self._plan.moves_waiting,
             )
         return self._mover.begin(spec, wanted, before)
+
+    def _room(self) -> VolumeRoom:
+        """The room on the brokers' volumes."""
+        cluster = self._situation.settings.valid_cluster
+        limits = cluster.spec.broker_capacity if cluster is not None else None
+        return find_volume_room(self._world, (limits or BrokerCapacity()).max_disk_percent)
 
     def _wanted_replicas(self, spec: PartitionMapSpec, owner: Topic | None) -> Wanted | None:
         """How the replicas of a map should be placed; None if nothing may move now."""

@@ -4,7 +4,7 @@ A partition should have as many replicas as its topic asks for, and none on a br
 removed. Its Topic may say on which brokers they should be (spec.assignments), else an approved
 Rebalance may. Nothing else moves: replicas stay where they are as long as that is right. A moved
 replica goes to a rack without a replica of its partition, else to a node without one, else to where
-the fewest are, and there to the broker with the lowest load.
+the fewest are, and there to the broker with the lowest load among those whose volumes have room.
 
 Only so many moves are begun at a time that no broker copies more than a few partitions. They are
 counted from the maps, so another operator continues in the same way.
@@ -215,6 +215,7 @@ class ReplicaMover:
         if after is state:
             return self._waits(state, spec, "no live broker leads it")
         targets.load.move(state.target, target)
+        targets.room.take(state, after.adding)
         self.copies.add(spec.topic_name, after.adding)
         return after
 
@@ -299,12 +300,14 @@ def _new_replica(
         if broker_id not in chosen and broker_id not in deleting
     ]
     spread = _spread(chosen, brokers)
-    load = targets.load
+    load, room = targets.load, targets.room
+    size_bytes = room.size_of(state)
     return min(
         candidates,
         key=lambda broker_id: (
             spread.crowding(brokers.place_of(broker_id)),
             broker_id not in state.replicas,
+            room.is_short(broker_id, size_bytes),
             load.leaders[broker_id] if is_first else 0,
             load.replicas[broker_id],
             broker_id,
