@@ -40,6 +40,9 @@ Reader: TypeAlias = Callable[[object, str, list[Problem]], Any]
 """Converts a value. The arguments are the value, its path in the manifest, and a list to which it
 adds problems. The returned value is valid only if no problem was added."""
 
+UNKNOWN_FIELD = "is not a field of this kind"
+"""What messages say of a field that is not in the declaration."""
+
 
 class Unknown(Enum):
     """What to do about a field that is not in the declaration."""
@@ -358,5 +361,5 @@ def _unknown_fields(value: Mapping[str, object], path: str, names: set[str]) -> 
     for name in sorted(set(value) - names):
         near = nearest(name, names)
         remedy = f"did you mean {near}?" if near else "remove it"
-        problems.append(Problem(f"{path}.{name}", "is not a field of this kind", remedy))
+        problems.append(Problem(f"{path}.{name}", UNKNOWN_FIELD, remedy))
     return problems

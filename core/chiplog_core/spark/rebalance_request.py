@@ -1,9 +1,11 @@
 """The request to the job of a Rebalance, and what must exist before it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from chiplog_core.durations import duration_ms
+from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.rebalance import RebalanceMeasure, RebalanceSpec
 from chiplog_core.observed.pinned import NONE_PINNED, Pinned
 from chiplog_core.rebalance.capacity import UNLIMITED
@@ -33,6 +35,13 @@ def spec_digest(spec: RebalanceSpec) -> str:
             replication_throttle=None,
         )
     )
+
+
+def sends_limits(rebalance: RebalanceSpec, cluster: BrokerCluster) -> bool:
+    """Whether the job should know what brokers may hold. With an image of its own, which may be
+    older than the operator and refuse the field, only if the cluster has limits."""
+    images = [spark.image for spark in (cluster.spec.spark, rebalance.spark) if spark is not None]
+    return cluster.spec.broker_capacity is not None or not any(images)
 
 
 def missing_for_measuring(
@@ -79,17 +88,25 @@ def job_of(
     topics: Sequence[str],
     brokers: Sequence[Broker],
     pinned: Pinned = NONE_PINNED,
+    *,
+    has_limits: bool = True,
 ) -> RebalanceJob:
-    """The request to the measuring job."""
+    """The request to the measuring job. `has_limits` is whether it should know what brokers may
+    hold. An older Spark image refuses fields that it does not know, so what has no effect is left
+    out: nodes with one broker each."""
+    on_node = Counter(broker.node for broker in brokers if broker.node)
+    has_shared_nodes = on_node.total() > len(on_node)
     return RebalanceJob(
         topics=tuple(topics),
         brokers=tuple(broker.broker_id for broker in brokers if broker.is_usable),
         racks={str(broker.broker_id): broker.rack for broker in brokers if broker.rack},
-        nodes={str(broker.broker_id): broker.node for broker in brokers if broker.node},
+        nodes={str(broker.broker_id): broker.node for broker in brokers if broker.node}
+        if has_shared_nodes
+        else {},
         capacities={
             str(broker.broker_id): broker.capacity
             for broker in brokers
-            if broker.capacity != UNLIMITED
+            if has_limits and broker.capacity != UNLIMITED
         },
         mode=spec.mode.value,
         named_brokers=spec.brokers,

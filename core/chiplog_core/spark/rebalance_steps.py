@@ -15,6 +15,7 @@ from datetime import datetime
 
 from chiplog_core.limits import MAX_LABEL_LENGTH
 from chiplog_core.manifest.documents import UnreadableDocument
+from chiplog_core.manifest.reading import UNKNOWN_FIELD
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.annotations import REBALANCE_AUTO_APPROVAL, REBALANCE_TEMPLATE
 from chiplog_core.model.rebalance import RebalanceMeasure, RebalanceSpec
@@ -40,6 +41,8 @@ OUTDATED = "ProposalOutdated"
 MAX_AUTOMATIC_RUNS = 10
 """After so many runs of a Rebalance whose proposals are approved by an annotation, an outdated
 proposal is not replaced automatically."""
+OLD_IMAGE = "the Spark image is older than the operator: update spec.spark.image"
+"""What to do if a job refuses a field of the request that the operator has written."""
 READING = WaitReason(RebalanceState.PENDING_PROPOSAL.value, "the brokers are asked for their load")
 
 
@@ -102,7 +105,13 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._spec, self._view.topics, self._view.brokers, self._view.pinned
         )
         if self._wait_reason is None and not self._view.problems:
-            job = job_of(self._spec, self._view.topics, self._view.brokers, self._view.pinned)
+            job = job_of(
+                self._spec,
+                self._view.topics,
+                self._view.brokers,
+                self._view.pinned,
+                has_limits=self._view.sends_limits,
+            )
             self._step.actions.append(Launch(known.name, known.launcher, write(job)))
 
     def _done(self, result: Result) -> None:
@@ -123,6 +132,8 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     def _failed(self, reason: str, message: str) -> None:
         """End the run with an error."""
         self._end_run()
+        if UNKNOWN_FIELD in message:
+            message += f"; {OLD_IMAGE}"
         self._publish_failure(reason, message)
 
     def _publish_failure(self, reason: str, message: str) -> None:

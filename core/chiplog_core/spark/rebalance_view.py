@@ -38,6 +38,8 @@ class RebalanceView(RunView):
     topics: Sequence[str] = ()
     """The users' topics of the cluster."""
     brokers: tuple[Broker, ...] = ()
+    sends_limits: bool = True
+    """Whether a Spark job should know what brokers may hold."""
     pinned: Pinned = field(default_factory=dict)
     """The partitions that their Topics place by hand; they are not moved."""
     other_rebalance: str = ""

@@ -10,6 +10,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.rebalance import Rebalance, RebalanceSpec
 from chiplog_core.model.rebalance_status import Proposal, RebalanceState, RebalanceStatus
 from chiplog_core.model.references import ClusterRef
+from chiplog_core.model.spark import SparkOverrides
 from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.rebalance.capacity import Capacity
 from chiplog_core.rebalance.documents import proposal_json
@@ -18,6 +19,8 @@ from chiplog_core.rebalance.settings import Settings
 from chiplog_core.rebalance.status import moves_of
 from chiplog_core.spark.rebalance_proposal import proposal_of, proposal_words
 from chiplog_core.spark.rebalance_report import moves_words, verdicts
+from chiplog_core.spark.rebalance_request import sends_limits
+from tests.planner.objects import cluster
 from tests.rebalance.worlds import World, worlds
 from tests.spark.rebalances import BROKERS, NOW, measured
 from tests.spark.rebalances import World as RunningWorld
@@ -145,6 +148,38 @@ def test_a_job_is_told_what_brokers_may_hold() -> None:
     assert world.jobs[0]["capacities"] == {
         str(BROKERS[0].broker_id): {"maxReplicas": 5, "totalBytes": 1_000}
     }
+
+
+def test_a_job_is_told_nodes_only_if_brokers_share_one() -> None:
+    world = RunningWorld()
+    world.view["brokers"] = tuple(replace(one, node="n") for one in BROKERS)
+    world.look()
+    world.look()
+    assert world.jobs[0]["nodes"] == {"1": "n", "2": "n", "3": "n"}
+
+
+def test_an_image_that_may_be_older_is_not_told_default_limits() -> None:
+    image = SparkOverrides(image="registry.example/spark:1")
+    plain = RebalanceSpec(cluster_ref=ClusterRef(name="demo"))
+    own = replace(plain, spark=image)
+    default, of_cluster, limited = (
+        cluster(),
+        cluster(spark={"image": "registry.example/spark:1"}),
+        cluster(brokerCapacity={}),
+    )
+    assert sends_limits(plain, default)
+    assert not sends_limits(own, default)
+    assert not sends_limits(plain, of_cluster)
+    assert sends_limits(own, limited)
+    limit = Capacity(total_bytes=1_000)
+    world = RunningWorld()
+    world.view |= {
+        "brokers": tuple(replace(one, capacity=limit) for one in BROKERS),
+        "sends_limits": False,
+    }
+    world.look()
+    world.look()
+    assert "capacities" not in world.jobs[0]
 
 
 def test_what_is_left_out_and_what_has_no_room_are_both_told() -> None:

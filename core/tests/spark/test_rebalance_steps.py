@@ -8,6 +8,7 @@ import pytest
 from chiplog_core.durations import Duration
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex
 from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
+from chiplog_core.model.spark_result import failed
 from chiplog_core.model.spark_run import RunState
 from chiplog_core.problems import Problem
 from chiplog_core.rebalance.documents import leader_move_json
@@ -26,7 +27,7 @@ def test_it_is_measured_and_the_proposal_waits() -> None:
     (job,) = world.jobs
     assert job["topics"] == ["orders"]
     assert (job["brokers"], job["racks"]) == ([1, 2], {"1": "a"})
-    assert job["nodes"] == {"1": "n"}
+    assert not {"nodes", "capacities"} & job.keys(), "an older image does not know them"
     assert (job["excludedTopics"], job["bytesPerSecond"]) == ("logs-.*", 5)
     assert job["timeLimitMs"] == 3_600_000
 
@@ -428,6 +429,19 @@ def test_a_job_that_failed_is_not_tried_again_by_itself() -> None:
     world.say("refresh")
     world.look()
     assert len(world.jobs) == 2
+
+
+def test_a_job_whose_image_is_too_old_names_the_image() -> None:
+    world = World()
+    world.look()
+    world.look()
+    told = failed(world.name, "InvalidRequest", "job.nodes is not a field of this kind: remove it")
+    world.there[world.name] = ObservedRun(state=RunState.SUCCEEDED, result=told)
+    world.look()
+    assert world.ready() == ("False", "InvalidRequest")
+    assert world.message().endswith(
+        "remove it; the Spark image is older than the operator: update spec.spark.image"
+    )
 
 
 def test_an_application_that_does_not_start_or_is_refused_has_failed() -> None:

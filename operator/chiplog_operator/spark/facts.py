@@ -17,6 +17,7 @@ from chiplog_core.rebalance.usable_brokers import brokers_of, departing_brokers
 from chiplog_core.spark.choice import choose
 from chiplog_core.spark.choices import Allowed, check_choice, check_own_choice, in_namespace
 from chiplog_core.spark.following import CLUSTER_SETTINGS
+from chiplog_core.spark.rebalance_request import sends_limits
 from chiplog_core.spark.rebalance_view import RebalanceView
 from chiplog_core.spark.runs import ObservedRun, is_watched
 from chiplog_core.spark.topic_choice import Topics, WaitReason
@@ -95,6 +96,7 @@ class Facts:
             wait_reason=wait_reason,
             topics=sorted(name for name in self._topics(key) if not is_internal(name)),
             brokers=brokers_of(world),
+            sends_limits=cluster is not None and sends_limits(resource.spec, cluster),
             pinned=pinned,
             launcher=offer.launcher,
             seen=await self._seen(namespace, application),
