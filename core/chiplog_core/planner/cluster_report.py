@@ -246,13 +246,25 @@ def _losing_volumes(world: World) -> Iterator[Verdict]:
 def _sharing_nodes(counts: Counts) -> Iterator[Verdict]:
     """A warning about partitions that would lose two replicas with one node, although there are
     enough nodes."""
+    told = counts.told_to_share
+    if not counts.sharing_nodes and not told:
+        return
+    nodes = ", ".join(sorted(counts.shared_nodes)[:10])
+    message = (
+        f"{_partitions(counts.sharing_nodes + told.total())} two replicas on one node ({nodes})"
+    )
     if counts.sharing_nodes:
-        nodes = ", ".join(sorted(counts.shared_nodes)[:10])
-        message = (
-            f"{_partitions(counts.sharing_nodes)} two replicas on one node ({nodes}), as after a "
-            "pod moved there or a placement by hand: a Rebalance with RackAwareGoal separates them"
+        message += (
+            ", as after a pod moved there, a placement by hand, or because it was created while a "
+            "node was down: a Rebalance with RackAwareGoal separates them"
         )
-        yield holds(ConditionType.WARNING, "ReplicasShareNode", message)
+    if told:
+        topics = ", ".join(sorted(told)[:10])
+        message += (
+            f"; spec.assignments of Topic {topics} places {told.total()} of them there: change it, "
+            "because no Rebalance moves these"
+        )
+    yield holds(ConditionType.WARNING, "ReplicasShareNode", message)
 
 
 def _rebuild_refused(refusals: Sequence[RebuildRefusal]) -> Iterator[Verdict]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from chiplog_core.ids import BrokerId, PartitionIndex
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
+from chiplog_core.observed.pinned import NONE_PINNED, Pinned
 from chiplog_core.topic_name import is_internal
 
 
@@ -43,21 +44,63 @@ class Counts:
     leaving_data: int = 0
     """Other partitions with data of removed replicas to delete."""
     sharing_nodes: int = 0
-    """Partitions of users with two replicas on one node, although there are enough nodes."""
+    """Partitions of users with two replicas on one node, although there are enough nodes. Those
+    that their Topics place do not count."""
     shared_nodes: set[str] = field(default_factory=set)
-    """The nodes with two replicas of such a partition."""
+    """The nodes with two replicas of such a partition, or of one of `told_to_share`."""
+    told_to_share: Counter[str] = field(default_factory=Counter)
+    """Topic name -> its partitions with two replicas on one node because spec.assignments says so,
+    although there are enough nodes."""
     awaiting_reports: int = 0
     """Sum of `TopicCounts.awaiting_reports`."""
     of_topic: dict[str, TopicCounts] = field(default_factory=dict)
     """Topic name -> its partitions to report; topics without such partitions are missing."""
 
 
-def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) -> Counts:
-    """Count the partitions of the current generation of each topic."""
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The nodes of brokers."""
+
+    of_broker: Mapping[BrokerId, str | None]
+    """Those of all brokers that are not retired."""
+    taking: frozenset[str]
+    """Those with a broker that may take replicas now."""
+
+    @classmethod
+    def of(cls, brokers: BrokerStates) -> "_Nodes":
+        staying = {one: broker for one, broker in brokers.by_id.items() if not broker.is_retired}
+        return cls(
+            {one: broker.node for one, broker in staying.items()},
+            frozenset(
+                broker.node
+                for broker in staying.values()
+                if broker.node is not None and broker.may_lead and not broker.is_leaving
+            ),
+        )
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether two brokers share one."""
+        known = [node for node in self.of_broker.values() if node is not None]
+        return len(set(known)) < len(known)
+
+    def needlessly_shared(self, state: PartitionState) -> set[str]:
+        """The nodes with several replicas of the partition, if there are enough nodes for them. One
+        that is being moved counts as it will be."""
+        nodes = (self.of_broker.get(one) for one in state.target)
+        used = Counter(node for node in nodes if node is not None)
+        shared = {node for node, count in used.items() if count > 1}
+        return shared if shared and len(state.target) <= len(self.taking | used.keys()) else set()
+
+
+def count_partitions(
+    maps: Mapping[str, PartitionMap], brokers: BrokerStates, pinned: Pinned = NONE_PINNED
+) -> Counts:
+    """Count the partitions of the current generation of each topic. `pinned` are those that their
+    Topics place."""
     counts = Counts()
-    nodes = {one: broker.node for one, broker in brokers.by_id.items() if not broker.is_retired}
-    known = [node for node in nodes.values() if node is not None]
-    has_shared_nodes = len(set(known)) < len(known)
+    nodes = _Nodes.of(brokers)
+    has_shared_nodes = nodes.are_shared
     for name, partition_map in maps.items():
         spec = partition_map.spec
         for generation in spec.generations:
@@ -74,7 +117,7 @@ def count_partitions(maps: Mapping[str, PartitionMap], brokers: BrokerStates) ->
                 if not (has_one_replica and state.leader in brokers.leaders):
                     _count(name, state, brokers, counts)
                     if has_shared_nodes and not is_internal(name):
-                        _count_shared(state, nodes, counts)
+                        _count_shared(name, state, nodes, counts, pinned)
     return counts
 
 
@@ -101,15 +144,16 @@ def _count(name: str, state: PartitionState, brokers: BrokerStates, counts: Coun
 
 
 def _count_shared(
-    state: PartitionState, nodes: Mapping[BrokerId, str | None], counts: Counts
+    name: str, state: PartitionState, nodes: _Nodes, counts: Counts, pinned: Pinned
 ) -> None:
-    """Count the partition if replicas of it share a node without need. One that is being moved
-    counts as it will be."""
-    used = Counter(node for one in state.target if (node := nodes.get(one)) is not None)
-    shared = {node for node, count in used.items() if count > 1}
-    if shared and len(state.target) <= len(set(nodes.values()) - {None}):
-        counts.sharing_nodes += 1
+    """Count the partition if replicas of it share a node without need."""
+    shared = nodes.needlessly_shared(state)
+    if shared:
         counts.shared_nodes |= shared
+        if state.partition in pinned.get(name, ()):
+            counts.told_to_share[name] += 1
+        else:
+            counts.sharing_nodes += 1
 
 
 def _is_any_alive(state: PartitionState, brokers: BrokerStates) -> bool:

@@ -12,6 +12,7 @@ from chiplog_core.ids import BrokerId, TopicId
 from chiplog_core.model.actions import Action, Plan
 from chiplog_core.model.roll_policy import RollPolicy
 from chiplog_core.observed.broker_states import BrokerStates, find_broker_states
+from chiplog_core.observed.pinned import NONE_PINNED, pinned_partitions
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.settings import Settings, find_settings
 from chiplog_core.observed.world import World
@@ -52,7 +53,9 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     settings = find_settings(world)
     brokers = find_broker_states(world, awaiting_admission(world))
     admin = _admin(world, settings, now)
-    counts = count_partitions(world.maps, brokers)
+    cluster = settings.valid_cluster
+    pinned = NONE_PINNED if cluster is None else pinned_partitions(world, cluster)
+    counts = count_partitions(world.maps, brokers, pinned)
     requests = judge_requests(world, settings, brokers, counts)
     brokers_plan = plan_brokers(world, settings, brokers, admin, requests, new_topic_id)
     rollout = _rollout(world, settings, brokers, brokers_plan.ids, counts, now)

@@ -118,3 +118,47 @@ def test_of_two_replicas_on_one_node_one_goes_first() -> None:
     kubernetes.settle()
     check_apart(kubernetes, 2)
     assert warning(kubernetes) is None
+
+
+def test_partitions_that_their_topic_places_are_separated_by_their_topic() -> None:
+    kubernetes = two_a_node(6, 3)
+    placed = [{"partition": 0, "replicas": [1, 4]}]
+    kubernetes.apply(topic(TOPIC, partitions=1, replicas=2, assignments=placed))
+    kubernetes.settle()
+    found = warning(kubernetes)
+    assert found is not None
+    assert found.message == (
+        "1 partition has two replicas on one node (host-1); spec.assignments of Topic orders "
+        "places 1 of them there: change it, because no Rebalance moves these"
+    )
+
+    kubernetes.apply(topic("by-hand", partitions=1, replicas=2, initialAssignments=placed))
+    kubernetes.settle()
+    found = warning(kubernetes)
+    assert found is not None
+    assert found.message.startswith("2 partitions have two replicas on one node (host-1), as after")
+    assert "a Rebalance with RackAwareGoal separates them; spec.assignments" in found.message
+    assert "of Topic orders places 1 of them" in found.message
+
+
+def test_nodes_whose_brokers_take_no_replicas_are_not_enough_nodes() -> None:
+    kubernetes = two_a_node(6, 3)
+    for broker_id in (2, 5):
+        kubernetes.kill(broker_id)
+    kubernetes.settle()
+    kubernetes.apply(topic(TOPIC, partitions=4, replicas=3))
+    kubernetes.settle()
+    assert all(len(set(nodes)) == 2 for nodes in nodes_of(kubernetes))
+    assert warning(kubernetes) is None, "there are two nodes now"
+
+    for broker_id in (2, 5):
+        kubernetes.start(broker_id)
+    kubernetes.settle()
+    found = warning(kubernetes)
+    assert found is not None
+    assert "4 partitions have two replicas on one node" in found.message
+    assert "created while a node was down" in found.message
+
+    kubernetes.configure(6, maintenance={"brokers": [2, 5]})
+    kubernetes.settle()
+    assert warning(kubernetes) is None, "brokers under maintenance take no replicas"
