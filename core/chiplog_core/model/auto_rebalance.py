@@ -120,7 +120,9 @@ class AutoRebalanceStatus:
         "When the next window opens, if a Rebalance waits for it.",
     ] = None
     imbalanced_since: Annotated[
-        datetime | None, "Since when the load has been more uneven than the threshold."
+        datetime | None,
+        "Since when the load has been more uneven than the threshold, and by more than 5 points "
+        "more uneven than leftSkewPercent.",
     ] = None
     bytes_skew_percent: Annotated[
         Count | None,
@@ -140,8 +142,15 @@ class AutoRebalanceStatus:
     ] = None
     left_skew_percent: Annotated[
         Count | None,
-        "By how many percent the load was too uneven at best since mode imbalance last began a "
-        "Rebalance: what that could not even out. The next one begins if the load is more uneven "
-        "than that by more than 5 points, or if there are other brokers.",
+        "By how many percent the load was too uneven at most in the first minutes after mode "
+        "imbalance last evened it out: what that could not even out. The next one begins if the "
+        "load stays more uneven than that by more than 5 points, or if there are other brokers. If "
+        "the load has been more even for 7 days, the highest value of these is taken.",
     ] = None
     left_brokers: Annotated[Ids, "Ids of the brokers for which leftSkewPercent holds."] = ()
+    left_highest_percent: Annotated[
+        Count | None, "By how many percent the load was too uneven at most since leftHighestSince."
+    ] = None
+    left_highest_since: Annotated[
+        datetime | None, "When the 7 days began after which leftSkewPercent may be lowered."
+    ] = None

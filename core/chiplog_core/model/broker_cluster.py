@@ -210,8 +210,9 @@ class BrokerClusterSpec:
     broker_capacity: Annotated[
         BrokerCapacity | None,
         "How much each broker may hold: no Rebalance moves a replica to a broker that would hold "
-        "more, and brokers are not removed if the others would. It does not limit new topics or "
-        "what producers write.",
+        "more, unless its goals are listed without ReplicaCapacityGoal or DiskCapacityGoal, and "
+        "brokers are not removed if the others would. It does not limit new topics or what "
+        "producers write.",
     ] = None
     auto_rebalance: Annotated[
         tuple[AutoRebalance, ...],

@@ -79,15 +79,29 @@ def partitions_of(maps: Iterable[PartitionMapSpec]) -> dict[PartitionName, Parti
     }
 
 
-def as_partition(name: PartitionName, state: PartitionState) -> Partition:
-    """The partition as a proposal is made for it."""
+def as_partition(
+    name: PartitionName, state: PartitionState, known_bytes: int | None = None
+) -> Partition:
+    """The partition as a proposal is made for it, with the size of one replica, if it is known."""
     return Partition(
         name=name,
         replicas=state.replicas,
         isr=tuple(ref.broker_id for ref in state.isr if ref.broker_id in state.replicas),
         leader=None if state.leader is None else state.leader.broker_id,
         leader_epoch=state.leader_epoch,
+        known_bytes=known_bytes,
+        adding=state.adding,
     )
+
+
+def reported_bytes(readings: Readings) -> dict[PartitionName, int]:
+    """The size of each partition that a broker reported. Its rate may be unknown: it is moving, or
+    its leader has just changed."""
+    found: dict[PartitionName, int] = {}
+    for reading in readings.values():
+        for name, counted in reading.partitions.items():
+            found[name] = max(counted.bytes, found.get(name, 0))
+    return found
 
 
 def leading(partitions: Mapping[PartitionName, PartitionState]) -> dict[BrokerId, int]:

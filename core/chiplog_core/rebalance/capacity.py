@@ -30,6 +30,9 @@ class Capacity:
     ] = DEFAULT_MAX_DISK_PERCENT
     total_bytes: Annotated[Bytes | None, "Size of its volume."] = None
     free_bytes: Annotated[Bytes | None, "Free space on its volume."] = None
+    log_bytes: Annotated[
+        Bytes | None, "Size of all replicas on its volume, as the broker reported it."
+    ] = None
 
     @property
     def max_bytes(self) -> int | None:

@@ -11,8 +11,8 @@ Replicas = Mapping[PartitionName, tuple[BrokerId, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFigures:
-    """The load of one broker. `leaders` and `replicas` count all partitions, the other figures only
-    those that were measured."""
+    """The load of one broker. `leaders` and `replicas` count all partitions, `bytes` those whose
+    size is known, and the other figures only those that were measured."""
 
     broker_id: BrokerId
     leaders: int = 0
@@ -42,9 +42,10 @@ def broker_figures(
     leaders: Mapping[PartitionName, BrokerId],
     replicas: Replicas,
     measurements: Measurements,
+    sizes: Mapping[PartitionName, int],
 ) -> tuple[BrokerFigures, ...]:
-    """The load of each broker, by id. Brokers that are not in `brokers`, but lead or hold a
-    partition, are included."""
+    """The load of each broker, by id. `sizes` are the bytes of one replica, where known. Brokers
+    that are not in `brokers`, but lead or hold a partition, are included."""
     ids = {broker.broker_id for broker in brokers} | {*leaders.values()}
     ids.update(*replicas.values())
     led: dict[BrokerId, list[PartitionName]] = {broker_id: [] for broker_id in ids}
@@ -68,7 +69,7 @@ def broker_figures(
                 if name in measurements
             ),
             replicas=len(held[broker_id]),
-            bytes=sum(measurements[name].bytes for name in held[broker_id] if name in measurements),
+            bytes=sum(sizes.get(name, 0) for name in held[broker_id]),
         )
         for broker_id in sorted(ids)
     )

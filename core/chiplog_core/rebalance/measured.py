@@ -4,7 +4,7 @@ Bytes are those of keys, values and headers, before compression. Rates are means
 window of the job's request (`RebalanceJob.window_ms`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,6 +46,10 @@ class Partition:
     leader: BrokerId | None
     """None while the partition is offline."""
     leader_epoch: LeaderEpoch
+    known_bytes: int | None = None
+    """The size of one replica, if it is known although the rates may not be."""
+    adding: tuple[BrokerId, ...] = ()
+    """The brokers to which a replica is being copied now."""
 
     def __post_init__(self) -> None:
         assert self.replicas, f"{self.name} has no replicas"
@@ -90,3 +94,16 @@ class Measured:
 
 Measurements = Mapping[PartitionName, Measured]
 """A partition that is missing was not measured, and it is not moved."""
+
+
+def sizes_of(
+    partitions: Iterable[Partition], measurements: Measurements
+) -> dict[PartitionName, int]:
+    """The size of one replica of each partition, in bytes. Partitions of unknown size are left
+    out."""
+    found = {
+        partition.name: partition.known_bytes
+        for partition in partitions
+        if partition.known_bytes is not None
+    }
+    return found | {name: measured.bytes for name, measured in measurements.items()}

@@ -25,6 +25,7 @@ from chiplog_core.rebalance.measured import (
     Measurements,
     Partition,
     PartitionName,
+    sizes_of,
 )
 from chiplog_core.rebalance.replicas import (
     ReplicaChange,
@@ -33,8 +34,9 @@ from chiplog_core.rebalance.replicas import (
     replica_moves,
     replicas_after,
 )
-from chiplog_core.rebalance.room import Room, unmet_text
+from chiplog_core.rebalance.room import Room
 from chiplog_core.rebalance.settings import Mode, RebalanceRefused, Settings
+from chiplog_core.rebalance.unmet import unmet_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +121,13 @@ def propose(
     ):
         orders_at_end[move.name] = move.replicas
         leaders_at_end[move.name] = move.to_broker
-    room = Room(brokers, orders_after, measurements, settings)
+    sizes = sizes_of(partitions, measurements)
+    copying = {partition.name: partition.adding for partition in partitions}
+    room = Room(brokers, orders_after, sizes, settings, copying)
     for one in copy_moves:
         room.move(one.from_broker, one.to_broker, one.bytes)
-    before = broker_figures(brokers, leaders, orders, measurements)
-    after = broker_figures(brokers, leaders_at_end, orders_at_end, measurements)
+    before = broker_figures(brokers, leaders, orders, measurements, sizes)
+    after = broker_figures(brokers, leaders_at_end, orders_at_end, measurements, sizes)
     figures_of_usable = [broker for broker in after if broker.broker_id in usable]
     return Proposal(
         leader_moves=moves,

@@ -23,7 +23,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_REPLICA_MOVES
 from chiplog_core.observed.places import Domain, Level, Place, closed_domains, domains_of
 from chiplog_core.rebalance.even import TOLERANCE_PERCENT, is_even
-from chiplog_core.rebalance.measured import Broker, Measurements, Partition, PartitionName
+from chiplog_core.rebalance.measured import Broker, Measurements, Partition, PartitionName, sizes_of
 from chiplog_core.rebalance.movable import MovableReplicas
 from chiplog_core.rebalance.room import Room
 from chiplog_core.rebalance.settings import Goal, Mode, Settings
@@ -114,7 +114,9 @@ class _Board:
         settings: Settings,
     ) -> None:
         """The present replicas and loads. Only partitions in `bytes` (measured, not excluded) may
-        be moved; all measured ones count as load."""
+        be moved; all whose size is known count as load."""
+        partitions = tuple(partitions)
+        sizes = sizes_of(partitions, measurements)
         self.domains = domains_of(
             {broker.broker_id: Place(broker.rack, broker.node) for broker in brokers}
         )
@@ -133,9 +135,10 @@ class _Board:
                 self.takers.setdefault(self.domains[broker_id], []).append(broker_id)
         for name, replicas in self.replicas.items():
             for broker_id in replicas:
-                if broker_id in self.loads and name in measurements:
-                    self.loads[broker_id] += measurements[name].bytes
-        self.room = Room(brokers, self.replicas, measurements, settings)
+                if broker_id in self.loads:
+                    self.loads[broker_id] += sizes.get(name, 0)
+        copying = {partition.name: partition.adding for partition in partitions}
+        self.room = Room(brokers, self.replicas, sizes, settings, copying)
         self._most_room: float | None = None
         self.moves: list[ReplicaMove] = []
 

@@ -68,4 +68,5 @@ def _capacity(broker: BrokerObject, limits: BrokerCapacity, internal_replicas: i
         max_disk_percent=limits.max_disk_percent,
         total_bytes=None if directory is None else directory.total_bytes,
         free_bytes=None if directory is None else directory.usable_bytes,
+        log_bytes=None if directory is None else directory.log_bytes,
     )

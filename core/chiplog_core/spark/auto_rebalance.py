@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any
 
 from chiplog_core.durations import duration_ms
@@ -57,6 +58,14 @@ MIN_GROWTH_PERCENT = 5
 """By how many points the load must be more uneven than the last Rebalance for that reason left it,
 before the next one begins: what one could not even out, because of pins or one huge partition, the
 next one could not either."""
+SETTLES = timedelta(minutes=2)
+"""After so long the rates are those of the leaders that a Rebalance chose: these return 30 s after
+its last move, and a rate is that of a minute."""
+LEFT_WITHIN = timedelta(minutes=5)
+"""For so long after that, what the load is at most counts as left by the Rebalance."""
+LEFT_HOLDS = timedelta(days=7)
+"""If the load has been more even than the Rebalance left it for so long, that counts as left. It is
+longer than a night or a weekend without load, after which a burst would begin a useless one."""
 
 NEW = AutoRebalanceStatus(state=AutoRebalanceState.IDLE)
 """Nothing is known yet."""
@@ -190,11 +199,11 @@ class _Steps:
         }
         settings = self._settings.get(by_state[self._status.state])
         if settings is None:  # it was taken out of the spec in the meantime
-            self._set(state=AutoRebalanceState.IDLE, rebalance=None, brokers=(), failure="")
+            self._give_up("")
             return
         template = self._template(settings)
         if isinstance(template, str):
-            self._set(state=AutoRebalanceState.IDLE, rebalance=None, brokers=(), failure=template)
+            self._give_up(template)
             return
         cluster = self._view.cluster.metadata
         spec = replace(
@@ -211,6 +220,12 @@ class _Steps:
             annotations={labels.REBALANCE_AUTO_APPROVAL: "true"},
         )
         self._step.create = Rebalance(metadata=metadata, spec=spec)
+
+    def _give_up(self, failure: str) -> None:
+        """The Rebalance is not created, so that it leaves nothing."""
+        if self._status.state is AutoRebalanceState.ON_IMBALANCE:
+            self._set(left_brokers=())
+        self._set(state=AutoRebalanceState.IDLE, rebalance=None, brokers=(), failure=failure)
 
     def _end(self, failure: str) -> None:
         """The Rebalance has ended. `failure` says why it failed; empty if it did not."""
@@ -275,10 +290,14 @@ class _Steps:
         if name in self._view.unreadable:
             return True
         if found is None:
-            self._set(failure="", brokers=())
+            is_addition = bool(self._status.brokers)
+            left_brokers = self._status.left_brokers if is_addition else ()  # it is tried again
+            self._set(failure="", brokers=(), left_brokers=left_brokers)
             return False
         if found.status.state is RebalanceState.READY:
             self._add_balanced(self._status.brokers)
+            if not self._status.brokers:
+                self._set(left_skew_percent=None)  # what it left while it had failed
             self._set(failure="", brokers=(), finished_at=self._now)
             return False
         return True
@@ -313,7 +332,7 @@ class _Steps:
         """Whether the load has been uneven for long enough, and the last automatic Rebalance ended
         at least `MIN_INTERVAL` ago."""
         since, finished_at = self._status.imbalanced_since, self._status.finished_at
-        if since is None or self._now - since < self._stays() or not self._is_more_than_was_left():
+        if since is None or self._now - since < self._stays():
             return False
         return finished_at is None or self._now - finished_at >= MIN_INTERVAL
 
@@ -324,12 +343,43 @@ class _Steps:
             return STAYS
         return timedelta(milliseconds=duration_ms(settings.uneven_for))
 
-    def _is_more_than_was_left(self) -> bool:
-        """Whether the load is more uneven than the last Rebalance for that reason left it."""
-        left, percent = self._status.left_skew_percent, self._percent()
-        if left is None or percent is None or self._status.left_brokers != self._broker_ids():
-            return True
-        return percent > left + MIN_GROWTH_PERCENT
+    def _tolerated_percent(self, threshold: int) -> float:
+        """How uneven the load may be: up to the threshold, and no more than a little above what the
+        last Rebalance for that reason left. While that is not known yet, no load is too uneven."""
+        if self._status.left_brokers != self._broker_ids():
+            return threshold
+        left = self._status.left_skew_percent
+        return inf if left is None else max(threshold, left + MIN_GROWTH_PERCENT)
+
+    def _note_left(self, percent: int) -> None:
+        """Record what the last Rebalance left: the highest percentage in the first minutes after
+        it, because rates vary from one minute to the next. Later it is lowered to the highest one
+        of `LEFT_HOLDS`, and never raised: load that grows slowly grows too."""
+        status = self._status
+        is_of_others = status.left_brokers != self._broker_ids()
+        if status.state in RUN_STATES or is_of_others or status.finished_at is None:
+            return
+        ended = self._now - status.finished_at
+        if ended < SETTLES:
+            return
+        left, since = status.left_skew_percent, status.left_highest_since
+        if left is None or ended <= SETTLES + LEFT_WITHIN:
+            left = max(percent, left or 0)
+            self._set(
+                left_skew_percent=left, left_highest_percent=percent, left_highest_since=self._now
+            )
+            return
+        highest = max(percent, status.left_highest_percent or 0)
+        if since is None:  # an older version did not record it
+            self._set(left_highest_percent=percent, left_highest_since=self._now)
+        elif self._now - since < LEFT_HOLDS:
+            self._set(left_highest_percent=highest)
+        else:
+            self._set(
+                left_skew_percent=min(left, highest),
+                left_highest_percent=percent,
+                left_highest_since=self._now,
+            )
 
     def _broker_ids(self) -> tuple[BrokerId, ...]:
         return tuple(broker.broker_id for broker in brokers_of(self._view.world))
@@ -369,6 +419,8 @@ class _Steps:
                 bytes_in_skew_percent=None,
                 left_skew_percent=None,
                 left_brokers=(),
+                left_highest_percent=None,
+                left_highest_since=None,
             )
         if settings is None or not self._view.is_measured:
             return
@@ -379,13 +431,12 @@ class _Steps:
             leaders_skew_percent=None if skew is None else skew.leaders_for(self._goals(settings)),
             bytes_in_skew_percent=None if skew is None else skew.bytes_in_percent,
         )
-        percent, left = self._percent(), self._status.left_skew_percent
-        is_above = percent is not None and percent > threshold
+        percent = self._percent()
+        if percent is not None:
+            self._note_left(percent)
+        is_above = percent is not None and percent > self._tolerated_percent(threshold)
         since = self._status.imbalanced_since or self._now
-        self._set(
-            imbalanced_since=since if is_above else None,
-            left_skew_percent=left if left is None or percent is None else min(left, percent),
-        )
+        self._set(imbalanced_since=since if is_above else None)
 
     def _begin(self, mode: AutoRebalanceMode, brokers: tuple[BrokerId, ...]) -> None:
         """Record the name of a new Rebalance. It is created in the next pass, when the status has
@@ -403,7 +454,12 @@ class _Steps:
             self._step.delete = last
         is_addition = mode is AutoRebalanceMode.ADD_BROKERS
         if not is_addition:
-            self._set(left_skew_percent=self._percent(), left_brokers=self._broker_ids())
+            self._set(
+                left_skew_percent=None,  # not known before it has ended
+                left_brokers=self._broker_ids(),
+                left_highest_percent=None,
+                left_highest_since=None,
+            )
         self._set(
             state=AutoRebalanceState.ON_SCALE_UP
             if is_addition

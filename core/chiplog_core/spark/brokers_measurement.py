@@ -23,6 +23,7 @@ from chiplog_core.rebalance.brokers_load import (
     continues,
     is_window_over,
     measured_load,
+    reported_bytes,
 )
 from chiplog_core.rebalance.documents import proposal_json
 from chiplog_core.rebalance.fitting import fitted
@@ -100,6 +101,7 @@ def result_of(
     large clusters (`docs/performance.md`). `window` has the first and the last reading;
     `pinned` are partitions that stay as they are."""
     load = measured_load(*window, partitions)
+    sizes = reported_bytes(window[1])
     try:
         settings = read_settings(
             mode=spec.mode.value,
@@ -109,7 +111,10 @@ def result_of(
         )
         found = propose(
             brokers,
-            [as_partition(partition, state) for partition, state in sorted(partitions.items())],
+            [
+                as_partition(partition, state, sizes.get(partition))
+                for partition, state in sorted(partitions.items())
+            ],
             load,
             replace(settings, pinned=pinned),
         )

@@ -32,6 +32,7 @@ from chiplog_core.rebalance.brokers_load import (
     measured_load,
     partitions_of,
     reading_of,
+    reported_bytes,
 )
 from chiplog_core.rebalance.measured import PartitionName
 
@@ -179,7 +180,19 @@ def test_a_partition_as_a_proposal_needs_it() -> None:
 
     found = as_partition(name, state(0))
     assert (found.replicas, found.isr, found.leader) == ((ONE, TWO), (ONE, TWO), ONE)
+    assert (found.known_bytes, found.adding) == (None, ())
     assert as_partition(name, state(0, leader=None)).leader is None
+    moving = as_partition(name, replace(state(0), adding=(TWO,)), 5)
+    assert (moving.known_bytes, moving.adding) == (5, (TWO,))
+
+
+def test_sizes_are_known_of_all_that_was_reported() -> None:
+    both = {
+        ONE: reading_of(process(ONE), [page(0, {0: 0, 1: 0}, size=7)]),
+        TWO: reading_of(process(TWO), [page(0, {1: 0}, size=9)]),
+    }
+    sizes = {name.partition: size for name, size in reported_bytes(both).items()}
+    assert sizes == {0: 7, 1: 9}
 
 
 @given(

@@ -1,6 +1,7 @@
 """The capacity goals: nothing moves to a broker without room, and what is above a limit moves."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.rebalance.capacity import Capacity
-from chiplog_core.rebalance.measured import Broker
+from chiplog_core.rebalance.measured import Broker, sizes_of
 from chiplog_core.rebalance.proposal import Proposal, propose
 from chiplog_core.rebalance.room import Room
 from chiplog_core.rebalance.settings import Settings, read_settings
@@ -72,10 +73,11 @@ def test_no_broker_gets_more_than_it_may_hold(of: World, mode: str) -> None:
     settings = read_settings(mode=mode, brokers=named[:1]) if named else Settings()
     found = proposed(of, settings)
     orders = {one.name: one.replicas for one in of.partitions}
-    before = Room(of.brokers, orders, of.measurements, settings)
+    sizes = sizes_of(of.partitions, of.measurements)
+    before = Room(of.brokers, orders, sizes, settings)
     orders.update({one.name: one.replicas for one in found.leader_moves})
     orders.update({one.name: one.replicas for one in found.replica_changes})
-    after = Room(of.brokers, orders, of.measurements, settings)
+    after = Room(of.brokers, orders, sizes, settings)
     for broker in of.brokers:
         one = broker.broker_id
         assert after.excess_replicas(one) <= before.excess_replicas(one)
@@ -142,6 +144,47 @@ def test_an_even_spread_stops_at_the_limit() -> None:
     assert held(proposed(of, read_settings())) == {1: (9, 90), 2: (1, 10)}
 
 
+def unmeasured(of: World, index: int, **partition: Any) -> World:
+    """The same, but nobody measured this partition."""
+    changed = replace(of.partitions[index], **partition)
+    partitions = (*of.partitions[:index], changed, *of.partitions[index + 1 :])
+    sizes = {name: size for name, size in of.measurements.items() if name != changed.name}
+    return replace(of, partitions=partitions, measurements=sizes)
+
+
+PLACED: tuple[tuple[tuple[int, ...], int], ...] = (
+    *(((1,), 300),) * 2,
+    *(((2,), 350),) * 2,
+    ((3,), 700),
+)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_partition_that_was_not_measured_is_not_empty(known: bool) -> None:
+    members = volumes(1000, 1000, 1000, percent=80)
+    if known:
+        of = unmeasured(world(members, *PLACED), 4, known_bytes=700 * MIB)
+    else:
+        third = replace(members[2].capacity, log_bytes=700 * MIB)
+        members = (*members[:2], replace(members[2], capacity=third))
+        of = unmeasured(world(members, *PLACED), 4)
+    found = proposed(of, Settings())
+    assert (found.replica_moves, found.capacity_message) == ((), "")
+    assert held(found)[3] == (1, 700 if known else 0)
+    full = proposed(of, read_settings(mode="remove-brokers", brokers=[1]))
+    assert [move.to_broker for move in full.replica_moves] == []
+
+
+def test_what_is_being_copied_takes_free_space() -> None:
+    first, second = brokers(2)
+    second = replace(second, capacity=Capacity(free_bytes=100 * MIB))
+    of = world((first, second), *[((1,), 30)] * 3, ((1, 2), 50))
+    moves = proposed(of, Settings()).replica_moves
+    assert len(moves) == 1
+    copying = unmeasured(of, 3, known_bytes=80 * MIB, adding=(BrokerId(2),))
+    assert proposed(copying, Settings()).replica_moves == ()
+
+
 def test_what_cannot_be_met_is_told_with_figures() -> None:
     of = world(volumes(10, 10, percent=80), *[((1,), 6)] * 2, ((2,), 7))
     assert proposed(of, read_settings()).capacity_message == (
@@ -163,11 +206,53 @@ def test_a_removed_broker_keeps_what_has_no_room_elsewhere(spare: int, moved: in
     found = proposed(of, read_settings(mode="remove-brokers", brokers=[1]))
     assert len(found.replica_moves) == moved
     expected = (
-        f"broker 1 cannot be emptied: it keeps {3 - moved} replicas ({30 - 10 * moved} MB), and no "
-        "other broker has room for a replica of more than 0 MB: add brokers, delete data, or raise "
-        "spec.brokerCapacity of the BrokerCluster"
+        f"broker 1 cannot be emptied: it keeps {'1 replica' if moved == 2 else '3 replicas'} "
+        f"({30 - 10 * moved} MB), and no other broker has room for a replica of more than 0 "
+        "MB: add brokers, delete data, or raise spec.brokerCapacity of the BrokerCluster"
     )
     assert found.capacity_message == ("" if moved == 3 else expected)
+
+
+FULL_TEXT = "no other broker that may take them has room for a replica of more than 100 MB"
+
+
+@pytest.mark.parametrize(
+    ("racks", "mib", "placed", "why"),
+    [
+        ("aabb", (1000, 1000, 1000, 100), (1, 3), FULL_TEXT),
+        ("abc", (1000, 100, 1000), (1, 3), FULL_TEXT),
+        ("ab", (1000, 1000), (1, 2), "all others hold a replica of the partition"),
+        ("abb", (1000, 1000, 1000), (1, 3), ""),
+        ("aab", (1000, 1000, 1000), (1, 3), "or are in the rack of one"),
+    ],
+)
+def test_a_removed_broker_is_named_if_none_that_may_take_a_replica_has_room(
+    racks: str, mib: tuple[int, ...], placed: tuple[int, ...], why: str
+) -> None:
+    members = tuple(replace(one, rack=rack) for one, rack in zip(volumes(*mib), racks, strict=True))
+    removed = BrokerId(placed[-1])
+    of = world(members, (placed, 500))
+    found = proposed(of, read_settings(mode="remove-brokers", brokers=[removed]))
+    assert why in found.capacity_message
+    if why:
+        assert found.replica_moves == ()
+        begin = f"broker {removed} cannot be emptied: it keeps 1 replica (500 MB), and "
+        assert found.capacity_message.startswith(begin)
+    else:
+        assert (len(found.replica_moves), found.capacity_message) == (1, "")
+
+
+def test_a_removed_broker_that_only_the_number_of_replicas_holds_back_is_told_so() -> None:
+    placed = (((1,), 0), ((1,), 0), ((2,), 0), ((2,), 0), ((3,), 0), ((3,), 5))
+    settings = read_settings(mode="remove-brokers", brokers=[3])
+    found = proposed(world(limited(3, max_replicas=2), *placed), settings)
+    assert found.capacity_message.startswith(
+        "broker 3 cannot be emptied: it keeps 2 replicas (5 MB), and all others hold maxReplicas:"
+    )
+    few = Capacity(max_replicas=1)
+    members = (replace(brokers(1)[0], capacity=few), *brokers(3)[1:])
+    found = proposed(world(members, ((1,), 1), ((2, 3), 5)), settings)
+    assert "and all others that may take them hold maxReplicas:" in found.capacity_message
 
 
 def test_a_broker_that_nothing_is_known_of_has_room() -> None:

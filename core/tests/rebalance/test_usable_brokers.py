@@ -78,12 +78,12 @@ def test_the_limits_are_the_clusters_and_the_volume_is_what_the_broker_reported(
     kubernetes.configure(brokerCapacity={"maxReplicas": 9, "maxDiskPercent": 60})
     two = kubernetes.brokers[BrokerId(2)]
     (directory,) = two.status.directories
-    directory = replace(directory, total_bytes=1_000, usable_bytes=400)
+    directory = replace(directory, total_bytes=1_000, usable_bytes=400, log_bytes=300)
     kubernetes.status(2, replace(two.status, directories=(directory,)))
     one, other, _ = brokers_of(kubernetes.world())
     assert (one.capacity.max_bytes, other.capacity.max_bytes) == (None, 600)
     assert other.capacity == Capacity(
-        max_replicas=9, max_disk_percent=60, total_bytes=1_000, free_bytes=400
+        max_replicas=9, max_disk_percent=60, total_bytes=1_000, free_bytes=400, log_bytes=300
     )
     kubernetes.status(2, replace(two.status, directories=()))
     assert brokers_of(kubernetes.world())[1].capacity.total_bytes is None

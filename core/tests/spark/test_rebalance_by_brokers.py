@@ -308,6 +308,19 @@ def test_the_proposal_is_that_of_the_job_with_the_brokers_figures() -> None:
     assert result.summary["monitoredPartitionsPercentage"] == 100
 
 
+def test_sizes_of_partitions_that_move_are_known() -> None:
+    moving = replace(state(1), adding=(TWO,))
+    found = result_of(
+        *("n", spec()),
+        brokers=BROKERS,
+        partitions={name(0): state(0), name(1): moving},
+        window=(read(0), read(RATE_WINDOW_MS)),
+    )
+    assert found.summary["monitoredPartitionsPercentage"] == 50
+    before = {one["broker"]: one["bytes"] for one in found.summary["figures"]["before"]}
+    assert (before[1], before[2]) == (2_000, 2_000)
+
+
 @pytest.mark.parametrize(
     "brokers", [(BROKERS[2],), BROKERS], ids=["none is ready", "unknown broker"]
 )
