@@ -213,6 +213,12 @@ def test_a_removed_broker_keeps_what_has_no_room_elsewhere(spare: int, moved: in
     assert found.capacity_message == ("" if moved == 3 else expected)
 
 
+def test_what_the_next_proposal_can_move_is_not_stuck() -> None:
+    of = world(brokers(2), *[((1,), 1)] * 1_001)
+    found = proposed(of, read_settings(mode="remove-brokers", brokers=[1]))
+    assert (len(found.replica_moves), found.capacity_message) == (1_000, "")
+
+
 FULL_TEXT = "no other broker that may take them has room for a replica of more than 100 MB"
 
 
