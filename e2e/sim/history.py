@@ -243,7 +243,8 @@ class History:
     decisions: list[Decision] = field(default_factory=list)
     well: list[Span] = field(default_factory=list)
     gave_up_hanging: list[tuple[str, float]] = field(default_factory=list)
-    """(client, when it closed a connection on which nothing arrived any more), in that order."""
+    """(client, when it closed a connection on which nothing arrived any more, or stopped waiting
+    for one to open), in the order of time."""
     deleted: dict[str, float] = field(default_factory=dict)
     """Partition -> when a user asked to delete its topic."""
     made: dict[str, float] = field(default_factory=dict)

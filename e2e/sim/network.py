@@ -102,6 +102,8 @@ class Transport(asyncio.Transport):
         self._is_reading = True
         self._may_write = True
         self._received: deque[Item] = deque()
+        self.peer_lost_power = False
+        """Whether the process at the other end went with its machine's power: nobody answers."""
 
     def post(self, callback: Callable[..., object], *args: object) -> None:
         """Schedule the callback in the process of this end."""
@@ -207,7 +209,7 @@ class Transport(asyncio.Transport):
         """Close this end; `how` is what the other end gets: `EOF` or `RESET`."""
         if not self._closing:
             self._closing = True
-            if self.pipe.hangs:
+            if self.pipe.hangs or self.peer_lost_power:
                 self.network.given_up.append((self.process.name, self.network.loop.time()))
             self.pipe.send(how)
             self.post(self._lose, None)
@@ -236,7 +238,8 @@ class Network:
         """(source, target) -> additional delay of all bytes on this way, until `heal`."""
         self.connections: dict[Transport, None] = {}
         self.given_up: list[tuple[str, float]] = []
-        """(process, when): a hanging connection was closed by the process at one of its ends."""
+        """(process, when): the process closed a connection on which nothing arrived any more, or
+        stopped waiting for one to open."""
         self._servers: dict[tuple[str, int], Server] = {}
         self._port = 40_000
         self.context = Process("network", "").context
@@ -300,6 +303,7 @@ class Network:
             del self.connections[one]
             if silently:
                 peer = one.pipe.target
+                peer.peer_lost_power = True
                 delay_s = self._chance.uniform(2.0, 20.0)
                 self.loop.call_later(delay_s, peer.post, peer.reset, context=self.context)
             else:
@@ -334,6 +338,7 @@ class Network:
         await asyncio.sleep(self.delay_s() + self.delay_s())
         if not (self.is_open(process.host, target) and self.is_open(target, process.host)):
             await asyncio.sleep(CONNECT_TIMEOUT_S)
+            self.given_up.append((process.name, self.loop.time()))
             raise TimeoutError(errno.ETIMEDOUT, "nobody answers")
         server = self._servers.get((target, port))
         if server is None or not server.is_serving or (target, port) in self.refused:

@@ -14,7 +14,8 @@ def no_progress(history: History) -> Iterator[Anomaly]:
     """In a healthy cluster no record of a partition was acknowledged for `LONGEST_S`, although
     producers wrote to it.
 
-    Connections that hang since a fault stay so until a client gives them up, one after the other.
+    Connections that hang since a fault stay so until a client gives them up, one after the other:
+    also those to a machine that lost its power, although it is back, and those that never opened.
     The time until then does not count for partitions to which that client has a record to send.
     """
     for span in history.well:

@@ -492,6 +492,65 @@ def test_a_hung_connection_says_nothing_and_another_one_works() -> None:
     run(world())
 
 
+def test_who_closes_a_connection_to_a_machine_that_lost_power_has_given_it_up() -> None:
+    """Its client waited for an answer that could not come, also when the power was back already."""
+
+    async def world() -> None:
+        network = Network(loop, chance())
+        broker = Process("broker", "b")
+        server = broker.context.run(network.listen, Received, 1)
+        await server.start_serving()
+        PROCESS.set(Process("client", "c"))
+        sound, _ = await network.connect(Received, "b", 1)
+        sound.close()
+        assert network.given_up == []
+        stale, _ = await network.connect(Received, "b", 1)
+        broker.is_alive = False
+        network.ended(broker, silently=True)
+        stale.write(b"unanswered")
+        await asyncio.sleep(1.0)
+        stale.abort()
+        assert network.given_up == [("client", loop.time())]
+
+    loop = SimLoop()
+    run(world(), loop)
+
+
+def test_after_a_reset_nobody_gives_up_any_more() -> None:
+    async def world() -> None:
+        network = Network(loop, chance())
+        broker = Process("broker", "b")
+        server = broker.context.run(network.listen, Received, 1)
+        await server.start_serving()
+        PROCESS.set(Process("client", "c"))
+        stale, received = await network.connect(Received, "b", 1)
+        broker.is_alive = False
+        network.ended(broker, silently=True)
+        await asyncio.sleep(60.0)
+        assert received.is_lost
+        stale.close()
+        assert network.given_up == []
+
+    loop = SimLoop()
+    run(world(), loop)
+
+
+def test_who_dials_a_machine_without_power_gives_up_after_a_while() -> None:
+    async def world() -> None:
+        network = Network(loop, chance())
+        PROCESS.set(Process("client", "c"))
+        with pytest.raises(ConnectionRefusedError):
+            await network.connect(Received, "b", 1)
+        assert network.given_up == []
+        network.without_power.add("b")
+        with pytest.raises(TimeoutError):
+            await network.connect(Received, "b", 1)
+        assert network.given_up == [("client", loop.time())]
+
+    loop = SimLoop()
+    run(world(), loop)
+
+
 def test_on_a_slow_way_all_comes_later_and_none_after_healing() -> None:
     async def world() -> None:
         network = Network(loop, chance())
