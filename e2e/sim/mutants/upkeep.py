@@ -14,7 +14,7 @@ from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.world import World
 from chiplog_core.planner import brokers as brokers_module
-from chiplog_core.planner import survivors, volume_rebuilds
+from chiplog_core.planner import rebuild_requests, survivors
 from chiplog_core.planner.admin_reassignments import Wish
 from chiplog_core.planner.survivors import Needs
 from chiplog_core.spark import rebalance_steps
@@ -90,8 +90,8 @@ MUTANTS: Final = (
         moving(4.0, "volume rebuilt", replicas=2, brokers=3),
         frozenset({"rebuilt-early"}) | LOSS,
         (
-            Plant(volume_rebuilds, "find_needs", _needs),
-            Plant(volume_rebuilds, "is_healthy", lambda *_: True),
+            Plant(rebuild_requests, "find_needs", _needs),
+            Plant(rebuild_requests, "is_healthy", lambda *_: True),
         ),
     ),
     Mutant(
