@@ -10,7 +10,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_BROKERS, MAX_MESSAGE_LENGTH
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.references import ObjectName
-from chiplog_core.model.roll_policy import UTC, CronSchedule, TimeZone
+from chiplog_core.model.roll_policy import CronSchedule, TimeZone
 from chiplog_core.model.spark_run import Count, RunNumber
 
 DEFAULT_THRESHOLD_PERCENT = 20
@@ -84,8 +84,10 @@ class AutoRebalance:
         Items(20),
     ] = ()
     time_zone: Annotated[
-        TimeZone, "The time zone of the windows' schedules, like Europe/Berlin."
-    ] = UTC
+        TimeZone | None,
+        "The time zone of the windows' schedules, like Europe/Berlin; default: UTC.",
+    ] = None
+    """Without a default in the schema: `kubectl apply` would find the list changed each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

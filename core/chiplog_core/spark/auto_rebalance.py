@@ -39,6 +39,7 @@ from chiplog_core.model.rebalance import (
 )
 from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.model.references import ClusterRef
+from chiplog_core.model.roll_policy import UTC
 from chiplog_core.naming import labels
 from chiplog_core.observed.settings import paused
 from chiplog_core.observed.world import World
@@ -274,7 +275,7 @@ class _Steps:
     def _opens_at(self, mode: AutoRebalanceMode) -> datetime | None:
         """When a Rebalance of this mode may begin; None if it may now."""
         settings = self._settings[mode]
-        zone = read_zone(settings.time_zone)
+        zone = read_zone(settings.time_zone or UTC)
         windows = [read_window(one.schedule, one.duration, zone) for one in settings.windows]
         return opens_at(windows, self._now)
 

@@ -13,6 +13,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
 from chiplog_core.model.name_pattern import read_pattern
 from chiplog_core.model.network_policy import NetworkPolicyPeer
+from chiplog_core.model.roll_policy import UTC
 from chiplog_core.model.storage import MIN_VOLUME_SIZE
 from chiplog_core.model.topic_policies import TopicPolicies
 from chiplog_core.naming import ports
@@ -61,7 +62,7 @@ def _auto_rebalance(cluster: BrokerCluster) -> Iterator[Problem]:
         if settings.windows and mode is AutoRebalanceMode.REMOVE_BROKERS:
             message = "is set, but removed brokers are emptied at any time"
             yield Problem(f"{field}.windows", message, "remove it")
-        yield from check_windows(field, settings.windows, settings.time_zone)
+        yield from check_windows(field, settings.windows, settings.time_zone or UTC)
         if settings.template is not None and mode is AutoRebalanceMode.REMOVE_BROKERS:
             message = "is set, but removed brokers are emptied without a Rebalance"
             yield Problem(f"{field}.template", message, "remove it")
