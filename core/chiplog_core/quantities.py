@@ -34,3 +34,8 @@ def quantity_value(text: Quantity) -> Fraction:
     if suffix in _FACTORS:
         return Fraction(number) * _FACTORS[suffix]
     return Fraction(number) * Fraction(10) ** int(suffix[1:])
+
+
+def mebibytes(size_bytes: int) -> int:
+    """A size in MiB, rounded up."""
+    return -(-size_bytes // 2**20)

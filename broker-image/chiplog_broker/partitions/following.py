@@ -54,14 +54,12 @@ COPY_LANES: Final = 2
 """Connections to one leader for copies: with two, the leader reads and sends for one while the
 follower checks and writes what came over the other."""
 LANES: Final = range(1 + COPY_LANES)
+IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 
 def lane_of(partition: int, copying: Copying) -> int:
     """The lane of a partition by its index, and by how the throttle applies to the replica."""
     return 1 + partition % COPY_LANES if copying else ISR_LANE
-
-
-IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 
 class Taken(Enum):

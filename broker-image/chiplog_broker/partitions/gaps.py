@@ -54,8 +54,9 @@ class Gaps:
         """Whether the gap before this batch may come from our ignorance of another leader.
 
         `expected` is the sequence number that this leader waits for; another one is another gap.
-        Remembers the gap. Before each call `forget` must be called with the same time.
+        Remembers the gap.
         """
+        self.forget(now_s)
         known = self._by_producer.pop(batch.producer_id, None)
         if known is None or (known.epoch, known.expected) != (batch.producer_epoch, expected):
             if len(self._by_producer) >= MOST_DOUBTED:

@@ -442,7 +442,6 @@ class Partition:
         if self.followers is None:
             return False
         now_s = self._clock.monotonic_s()
-        self._gaps.forget(now_s)
         return self._gaps.is_doubtful(read_header(batch), gap.expected, now_s)
 
     def note_refusal(self, code: ErrorCode) -> None:

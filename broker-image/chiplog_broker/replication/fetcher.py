@@ -84,7 +84,7 @@ class LeaderFetcher:
         self.lane = lane
         self._parts = parts
         limits = parts.limits()
-        self._plan = FetchPlan(limits.for_copies() if lane else limits, parts.chance)
+        self._plan = FetchPlan(limits.for_copies() if self._is_for_copies else limits, parts.chance)
         self._contact = Contact()
         self._news = self._contact.news
         """Set when a partition was added or has changed, so that waiting ends."""

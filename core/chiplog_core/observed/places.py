@@ -91,18 +91,25 @@ def domains_of(places: Mapping[BrokerId, Place]) -> dict[BrokerId, tuple[Domain,
     }
 
 
+def domains_of_others(
+    domains: Domains, replicas: Sequence[BrokerId], leaving: BrokerId
+) -> frozenset[Domain]:
+    """The failure domains of a partition's replicas other than that of the broker `leaving`."""
+    return frozenset(
+        domain
+        for broker_id in replicas
+        if broker_id != leaving
+        for domain in domains.get(broker_id, ())
+    )
+
+
 def closed_domains(
     domains: Domains, replicas: Sequence[BrokerId], leaving: BrokerId
 ) -> frozenset[Domain]:
     """The failure domains that the replica of the broker `leaving` may not move to: those of the
     other replicas. If it shares its rack with one of them already, it may move to any rack; the
     same holds for nodes."""
-    of_others = frozenset(
-        domain
-        for broker_id in replicas
-        if broker_id != leaving
-        for domain in domains.get(broker_id, ())
-    )
+    of_others = domains_of_others(domains, replicas, leaving)
     shared = {domain.level for domain in domains.get(leaving, ()) if domain in of_others}
     if not shared:
         return of_others

@@ -246,23 +246,23 @@ def _losing_volumes(world: World) -> Iterator[Verdict]:
 def _sharing_nodes(counts: Counts) -> Iterator[Verdict]:
     """A warning about partitions that would lose two replicas with one node, although there are
     enough nodes."""
-    told = counts.told_to_share
-    if not counts.sharing_nodes and not told:
+    pinned = counts.pinned_sharing
+    if not counts.sharing_nodes and not pinned:
         return
     nodes = ", ".join(sorted(counts.shared_nodes)[:10])
     message = (
-        f"{_partitions(counts.sharing_nodes + told.total())} two replicas on one node ({nodes})"
+        f"{_partitions(counts.sharing_nodes + pinned.total())} two replicas on one node ({nodes})"
     )
     if counts.sharing_nodes:
         message += (
             ", as after a pod moved there, a placement by hand, or because it was created while a "
             "node was down: a Rebalance with RackAwareGoal separates them"
         )
-    if told:
-        topics = ", ".join(sorted(told)[:10])
+    if pinned:
+        topics = ", ".join(sorted(pinned)[:10])
         message += (
-            f"; spec.assignments of Topic {topics} places {told.total()} of them there: change it, "
-            "because no Rebalance moves these"
+            f"; spec.assignments of Topic {topics} places {pinned.total()} of them there: change "
+            "it, because no Rebalance moves these"
         )
     yield holds(ConditionType.WARNING, "ReplicasShareNode", message)
 

@@ -47,8 +47,8 @@ class Counts:
     """Partitions of users with two replicas on one node, although there are enough nodes. Those
     that their Topics place do not count."""
     shared_nodes: set[str] = field(default_factory=set)
-    """The nodes with two replicas of such a partition, or of one of `told_to_share`."""
-    told_to_share: Counter[str] = field(default_factory=Counter)
+    """The nodes with two replicas of such a partition, or of one of `pinned_sharing`."""
+    pinned_sharing: Counter[str] = field(default_factory=Counter)
     """Topic name -> its partitions with two replicas on one node because spec.assignments says so,
     although there are enough nodes."""
     awaiting_reports: int = 0
@@ -151,7 +151,7 @@ def _count_shared(
     if shared:
         counts.shared_nodes |= shared
         if state.partition in pinned.get(name, ()):
-            counts.told_to_share[name] += 1
+            counts.pinned_sharing[name] += 1
         else:
             counts.sharing_nodes += 1
 

@@ -5,7 +5,7 @@ broker has not reported is not judged: a broker of an older version does not rep
 size, one that has just started does so after a minute, and the last report of a dead one is old.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import BrokerIntent
@@ -16,6 +16,7 @@ from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.observed.world import World
 from chiplog_core.planner.volume_room import replicas_held, replicas_to_copy, volume_of
 from chiplog_core.problems import Problem
+from chiplog_core.quantities import mebibytes
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 MIB = 2**20
@@ -42,14 +43,13 @@ def room_problems(
     limits = cluster.spec.broker_capacity or BrokerCapacity()
     alive = [broker_id for broker_id in takers if _is_alive(broker_id, brokers)]
     yield from _too_many_replicas(world, cluster, limits)
-    needed_by_new = _to_copy_bytes(world, brokers, new)
-    needed_by_begun = _to_copy_bytes(world, brokers, begun)
+    to_copy = _to_copy_bytes(world, brokers, surplus)
     room = _room_bytes(world, alive, limits.max_disk_percent)
-    if needed_by_new is None or needed_by_begun is None or room is None:
+    if to_copy is None or room is None:
         return
-    needed = needed_by_new + needed_by_begun
+    needed = sum(to_copy.values())
     if needed > room:
-        can_wait = needed_by_new <= room
+        can_wait = sum(to_copy.get(broker_id, 0) for broker_id in new) <= room
         wait = f"wait for the removal of {brokers_named(begun)}, " if can_wait else ""
         not_taking = [broker_id for broker_id in staying if broker_id not in alive]
         without = (
@@ -60,9 +60,9 @@ def room_problems(
         yield Problem(
             "spec.replicas",
             f"is {cluster.spec.replicas}, but the replicas on {brokers_named(surplus)} have "
-            f"{_mib(needed)} MiB, and the volumes of the brokers that stay have room for "
-            f"{room // MIB} MiB{without}, {_mib(needed - room)} MiB too little, if replicas may "
-            f"use {limits.max_disk_percent} % of each (spec.brokerCapacity.maxDiskPercent)",
+            f"{mebibytes(needed)} MiB, and the volumes of the brokers that stay have room for "
+            f"{room // MIB} MiB{without}, {mebibytes(needed - room)} MiB too little, if replicas "
+            f"may use {limits.max_disk_percent} % of each (spec.brokerCapacity.maxDiskPercent)",
             f"{wait}enlarge the volumes (spec.storage.size), delete data, raise that limit, or set "
             "it back",
         )
@@ -102,17 +102,19 @@ def _too_many_replicas(
         )
 
 
-def _to_copy_bytes(world: World, brokers: BrokerStates, leaving: Sequence[BrokerId]) -> int | None:
-    """The size of the replicas on the brokers `leaving` that are not on other brokers yet; None if
-    it is not known. That of a broker which no map names is 0, whatever it reported."""
+def _to_copy_bytes(
+    world: World, brokers: BrokerStates, leaving: Sequence[BrokerId]
+) -> Mapping[BrokerId, int] | None:
+    """The size of the replicas on each of the brokers `leaving` that are not on other brokers yet;
+    None if one is not known. A broker which no map names is left out, whatever it reported."""
     held, to_copy = replicas_held(world.maps), replicas_to_copy(world.maps, leaving)
-    total = 0
+    found = {}
     for broker_id, count in to_copy.items():
         volume = volume_of(world, broker_id)
         if volume is None or not _is_alive(broker_id, brokers):
             return None
-        total += volume.log_bytes * count // held[broker_id]
-    return total
+        found[broker_id] = volume.log_bytes * count // held[broker_id]
+    return found
 
 
 def _room_bytes(world: World, takers: Sequence[BrokerId], max_percent: int) -> int | None:
@@ -127,8 +129,3 @@ def _room_bytes(world: World, takers: Sequence[BrokerId], max_percent: int) -> i
 def _is_alive(broker_id: BrokerId, brokers: BrokerStates) -> bool:
     broker = brokers.by_id.get(broker_id)
     return broker is not None and broker.process_state is ProcessState.ALIVE
-
-
-def _mib(size_bytes: int) -> int:
-    """In MiB, rounded up."""
-    return -(-size_bytes // MIB)

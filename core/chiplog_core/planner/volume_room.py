@@ -104,10 +104,7 @@ def replicas_to_copy(
     """How many replicas of the brokers `leaving` are not yet completely on other brokers."""
     found = set(leaving)
     return Counter(
-        broker_id
-        for state in _states(maps)
-        if not found.isdisjoint(state.replicas)
-        for broker_id in found.intersection(state.replicas)
+        broker_id for state in _states(maps) for broker_id in state.replicas if broker_id in found
     )
 
 

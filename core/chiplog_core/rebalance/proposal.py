@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from chiplog_core.ids import BrokerId
+from chiplog_core.quantities import mebibytes
 from chiplog_core.rebalance.advice import Advice, advise, topic_load, worth_reporting
 from chiplog_core.rebalance.even import deviation_percent
 from chiplog_core.rebalance.figures import (
@@ -34,7 +35,6 @@ from chiplog_core.rebalance.replicas import (
     replica_moves,
     replicas_after,
 )
-from chiplog_core.rebalance.room import Room
 from chiplog_core.rebalance.settings import Mode, RebalanceRefused, Settings
 from chiplog_core.rebalance.unmet import unmet_text
 
@@ -91,7 +91,7 @@ class Proposal:
     @property
     def data_to_move_mb(self) -> int:
         """The data to move in MiB, rounded up as in Cruise Control."""
-        return -(-sum(move.bytes for move in self.replica_moves) // 2**20)
+        return mebibytes(sum(move.bytes for move in self.replica_moves))
 
 
 def propose(
@@ -108,7 +108,7 @@ def propose(
     leaders = leaders_after(partitions, ())
     orders = {partition.name: partition.replicas for partition in partitions}
     orders_after = {**orders, **{move.name: move.replicas for move in moves}}
-    copy_moves = replica_moves(brokers, partitions, orders_after, measurements, settings)
+    copy_moves, room = replica_moves(brokers, partitions, orders_after, measurements, settings)
     orders_at_end = replicas_after(orders_after, copy_moves)
     moved = {name for name, order in orders_at_end.items() if order != orders_after[name]}
     leaders_at_end = _led_at_end(leaders_after(partitions, moves), orders_at_end, moved, usable)
@@ -122,10 +122,6 @@ def propose(
         orders_at_end[move.name] = move.replicas
         leaders_at_end[move.name] = move.to_broker
     sizes = sizes_of(partitions, measurements)
-    copying = {partition.name: partition.adding for partition in partitions}
-    room = Room(brokers, orders_after, sizes, settings, copying)
-    for one in copy_moves:
-        room.move(one.from_broker, one.to_broker, one.bytes)
     before = broker_figures(brokers, leaders, orders, measurements, sizes)
     after = broker_figures(brokers, leaders_at_end, orders_at_end, measurements, sizes)
     figures_of_usable = [broker for broker in after if broker.broker_id in usable]

@@ -21,7 +21,14 @@ from math import inf
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_REPLICA_MOVES
-from chiplog_core.observed.places import Domain, Level, Place, closed_domains, domains_of
+from chiplog_core.observed.places import (
+    Domain,
+    Level,
+    Place,
+    closed_domains,
+    domains_of,
+    domains_of_others,
+)
 from chiplog_core.rebalance.even import TOLERANCE_PERCENT, is_even
 from chiplog_core.rebalance.measured import Broker, Measurements, Partition, PartitionName, sizes_of
 from chiplog_core.rebalance.movable import MovableReplicas
@@ -56,9 +63,9 @@ def replica_moves(
     orders: Mapping[PartitionName, tuple[BrokerId, ...]],
     measurements: Measurements,
     settings: Settings,
-) -> tuple[ReplicaMove, ...]:
-    """The replica moves, in the order in which they must be applied. `orders` are the replicas of
-    each partition after the leader moves.
+) -> tuple[tuple[ReplicaMove, ...], Room]:
+    """The replica moves, in the order in which they must be applied, and the room that brokers have
+    after them. `orders` are the replicas of each partition after the leader moves.
 
     Partitions that were not measured, or whose topics are excluded, are not moved.
     """
@@ -70,7 +77,7 @@ def replica_moves(
     board.relieve()
     if Goal.DISK_USAGE in settings.goals and settings.mode is not Mode.REMOVE_BROKERS:
         board.even_out()
-    return tuple(board.moves)
+    return tuple(board.moves), board.room
 
 
 def replicas_after(
@@ -161,9 +168,9 @@ class _Board:
                 for broker_id in reversed(self.replicas[name]):
                     of_others = frozenset(
                         domain
-                        for other in self.replicas[name]
-                        if other != broker_id
-                        for domain in self.domains.get(other, ())
+                        for domain in domains_of_others(
+                            self.domains, self.replicas[name], broker_id
+                        )
                         if domain.level is level
                     )
                     is_shared = not of_others.isdisjoint(self.domains.get(broker_id, ()))

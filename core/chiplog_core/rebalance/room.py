@@ -107,8 +107,3 @@ class Room:
     def capacity(self, broker_id: BrokerId) -> Capacity:
         """The limits of the broker."""
         return self._capacities.get(broker_id, UNLIMITED)
-
-
-def in_mb(size_bytes: int) -> int:
-    """In MiB, rounded up."""
-    return -(-size_bytes // 2**20)

@@ -36,17 +36,20 @@ class Skew:
         is_by_rate = Goal.LEADER_BYTES_IN in goals
         return self.idle_leaders_percent if is_by_rate else self.leaders_percent
 
-    def percent_of(self, goals: frozenset[Goal]) -> int | None:
-        """The highest of those that a proposal with these goals evens out; None if one of them is
-        not known."""
-        by_goal = {
-            Goal.DISK_USAGE: self.bytes_percent,
-            Goal.LEADER_REPLICAS: self.leaders_for(goals),
-            Goal.LEADER_BYTES_IN: self.bytes_in_percent,
-        }
-        found = [percent for goal, percent in by_goal.items() if goal in goals]
-        known = [percent for percent in found if percent is not None]
-        return max(known, default=0) if len(known) == len(found) else None
+
+def highest_percent(
+    goals: frozenset[Goal], *, of_bytes: int, of_leaders: int | None, of_bytes_in: int | None
+) -> int | None:
+    """The highest of those that a proposal with these goals evens out; None if one of them is not
+    known. `of_leaders` is that of `Skew.leaders_for` the goals."""
+    by_goal = {
+        Goal.DISK_USAGE: of_bytes,
+        Goal.LEADER_REPLICAS: of_leaders,
+        Goal.LEADER_BYTES_IN: of_bytes_in,
+    }
+    found = [percent for goal, percent in by_goal.items() if goal in goals]
+    known = [percent for percent in found if percent is not None]
+    return max(known, default=0) if len(known) == len(found) else None
 
 
 def skew_of(

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.observed.places import Domain, Place, closed_domains, domains_of
+from chiplog_core.quantities import mebibytes
 from chiplog_core.rebalance.measured import Broker, Measurements
-from chiplog_core.rebalance.room import Orders, Room, in_mb
+from chiplog_core.rebalance.room import Orders, Room
 from chiplog_core.rebalance.settings import Goal, Mode, Settings
 
 MAX_NAMED = 5
@@ -43,7 +44,7 @@ def _above(room: Room, brokers: Iterable[Broker]) -> Iterator[str]:
         if excess := room.excess_bytes(broker_id):
             yield (
                 f"{Goal.DISK_CAPACITY} is not met: broker {broker_id} would hold "
-                f"{in_mb(room.bytes[broker_id])} MB, {in_mb(excess)} MB more than "
+                f"{mebibytes(room.bytes[broker_id])} MB, {mebibytes(excess)} MB more than "
                 f"{capacity.max_disk_percent} % of its volume"
             )
 
@@ -69,8 +70,8 @@ def _stuck(
                     sizes.setdefault(why, []).append(size)
         if sizes:
             kept = [
-                f"{len(found)} replica{'s' if len(found) > 1 else ''} ({in_mb(sum(found))} MB), "
-                f"and {why}"
+                f"{len(found)} replica{'s' if len(found) > 1 else ''} "
+                f"({mebibytes(sum(found))} MB), and {why}"
                 for why, found in sorted(sizes.items())
             ]
             yield f"broker {broker_id} cannot be emptied: it keeps {', '.join(kept)}"
@@ -108,5 +109,5 @@ class _Takers:
         which = "" if is_best_of_all else " that may take them"
         if self._room.holds_most_replicas(best):
             return f"all others{which} hold maxReplicas"
-        room_mb = in_mb(max(0, int(largest)))
+        room_mb = mebibytes(max(0, int(largest)))
         return f"no other broker{which} has room for a replica of more than {room_mb} MB"

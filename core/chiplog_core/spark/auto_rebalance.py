@@ -45,7 +45,7 @@ from chiplog_core.observed.settings import paused
 from chiplog_core.observed.world import World
 from chiplog_core.rebalance.brokers_load import partitions_of
 from chiplog_core.rebalance.settings import Goal, RebalanceRefused, read_goals
-from chiplog_core.rebalance.skew import Skew
+from chiplog_core.rebalance.skew import Skew, highest_percent
 from chiplog_core.rebalance.usable_brokers import brokers_of
 from chiplog_core.spark.steps import StepEvent
 from chiplog_core.validate.broker_cluster import check_cluster
@@ -388,17 +388,16 @@ class _Steps:
     def _percent(self) -> int | None:
         """How uneven the load is, in what a Rebalance would even out; None if it is not known."""
         status = self._status
-        of_bytes, of_leaders = status.bytes_skew_percent, status.leaders_skew_percent
+        of_bytes = status.bytes_skew_percent
         settings = self._settings.get(AutoRebalanceMode.IMBALANCE)
         if settings is None or of_bytes is None:
             return None
-        skew = Skew(
-            bytes_percent=of_bytes,
-            leaders_percent=of_leaders or 0,  # the status has that of the goals
-            idle_leaders_percent=of_leaders,
-            bytes_in_percent=status.bytes_in_skew_percent,
+        return highest_percent(
+            self._goals(settings),
+            of_bytes=of_bytes,
+            of_leaders=status.leaders_skew_percent,
+            of_bytes_in=status.bytes_in_skew_percent,
         )
-        return skew.percent_of(self._goals(settings))
 
     def _goals(self, settings: AutoRebalance) -> frozenset[Goal]:
         """What a Rebalance of this mode aims at; everything if its template cannot be used."""

@@ -1,4 +1,4 @@
-"""What the measuring job is told."""
+"""The request to the measuring job."""
 
 import pytest
 

@@ -30,7 +30,7 @@ def world_of(brokers: tuple[Broker, ...], *orders: tuple[int, ...], size: int = 
 
 def after(world: World, settings: Settings = FULL) -> dict[PartitionName, tuple[BrokerId, ...]]:
     now = {one.name: one.replicas for one in world.partitions}
-    moves = replica_moves(world.brokers, world.partitions, now, world.measurements, settings)
+    moves, _ = replica_moves(world.brokers, world.partitions, now, world.measurements, settings)
     return replicas_after(now, moves)
 
 

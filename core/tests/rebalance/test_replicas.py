@@ -23,7 +23,7 @@ def orders(world: World) -> dict[PartitionName, tuple[BrokerId, ...]]:
 
 def after(world: World, settings: Settings = FULL) -> dict[PartitionName, tuple[BrokerId, ...]]:
     now = {one.name: one.replicas for one in world.partitions}
-    moves = replica_moves(world.brokers, world.partitions, now, world.measurements, settings)
+    moves, _ = replica_moves(world.brokers, world.partitions, now, world.measurements, settings)
     return replicas_after(now, moves)
 
 
@@ -134,7 +134,7 @@ def test_a_proposal_moves_only_so_many_replicas() -> None:
 
     for settings in (FULL, read_settings(mode="remove-brokers", brokers=[1])):
         now = {one.name: one.replicas for one in found}
-        moves = replica_moves(world.brokers, found, now, world.measurements, settings)
+        moves, _ = replica_moves(world.brokers, found, now, world.measurements, settings)
         assert len(moves) <= MAX_REPLICA_MOVES
     assert len(moves) == MAX_REPLICA_MOVES
 

@@ -492,21 +492,31 @@ def test_a_hung_connection_says_nothing_and_another_one_works() -> None:
     run(world())
 
 
+async def with_a_broker(loop: SimLoop) -> tuple[Network, Process]:
+    """A network with a process that listens at b:1; the caller is a client from now on."""
+    network = Network(loop, chance())
+    broker = Process("broker", "b")
+    server = broker.context.run(network.listen, Received, 1)
+    await server.start_serving()
+    PROCESS.set(Process("client", "c"))
+    return network, broker
+
+
+def lose_power(network: Network, broker: Process) -> None:
+    broker.is_alive = False
+    network.ended(broker, silently=True)
+
+
 def test_who_closes_a_connection_to_a_machine_that_lost_power_has_given_it_up() -> None:
     """Its client waited for an answer that could not come, also when the power was back already."""
 
     async def world() -> None:
-        network = Network(loop, chance())
-        broker = Process("broker", "b")
-        server = broker.context.run(network.listen, Received, 1)
-        await server.start_serving()
-        PROCESS.set(Process("client", "c"))
+        network, broker = await with_a_broker(loop)
         sound, _ = await network.connect(Received, "b", 1)
         sound.close()
         assert network.given_up == []
         stale, _ = await network.connect(Received, "b", 1)
-        broker.is_alive = False
-        network.ended(broker, silently=True)
+        lose_power(network, broker)
         stale.write(b"unanswered")
         await asyncio.sleep(1.0)
         stale.abort()
@@ -518,14 +528,9 @@ def test_who_closes_a_connection_to_a_machine_that_lost_power_has_given_it_up() 
 
 def test_after_a_reset_nobody_gives_up_any_more() -> None:
     async def world() -> None:
-        network = Network(loop, chance())
-        broker = Process("broker", "b")
-        server = broker.context.run(network.listen, Received, 1)
-        await server.start_serving()
-        PROCESS.set(Process("client", "c"))
+        network, broker = await with_a_broker(loop)
         stale, received = await network.connect(Received, "b", 1)
-        broker.is_alive = False
-        network.ended(broker, silently=True)
+        lose_power(network, broker)
         await asyncio.sleep(60.0)
         assert received.is_lost
         stale.close()

@@ -203,7 +203,7 @@ def test_etcd_is_restored_during_moves() -> None:
 
 def test_producers_with_several_batches_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over connections that break, and to leaders that change. The gaps in their sequences are
-    closed within seconds: nobody is told that a batch is out of order."""
+    closed within seconds: nobody gets OUT_OF_ORDER_SEQUENCE_NUMBER."""
     weights = {"broker killed": 1.0, "connections broken": 1.0}
     mix = Mix(
         replicas=3, faults_s=SHORT_S, every_s=3.0, weights=weights, habits=Habits(in_flight=5)
