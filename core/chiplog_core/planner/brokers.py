@@ -145,13 +145,15 @@ def _wanted(
     drained = cordoned_brokers(world) | held | losing_volumes(world)
     drained |= next_to_rebuild(requests, world, brokers)
     leaving: Collection[BrokerId] = surplus
-    problems = _scale_in_problems(surplus, world, cluster) if surplus else ()
-    if problems:
-        leaving = ()
-    elif surplus:
+    problems: tuple[Problem, ...] = ()
+    if surplus:
         takers = [broker_id for broker_id in wanted if broker_id not in drained]
-        problems = tuple(room_problems(world, cluster, brokers, surplus, wanted, takers))
-        if problems:  # the room for those whose removal has begun was judged then
+        no_place = _scale_in_problems(surplus, world, cluster)
+        no_room = tuple(room_problems(world, cluster, brokers, surplus, wanted, takers))
+        problems = no_place + no_room
+        if no_place:
+            leaving = ()
+        elif no_room:  # the room for those whose removal has begun was judged then
             leaving = being_removed(world, surplus)
     intents = dict.fromkeys(ids, BrokerIntent.SERVE)
     intents |= dict.fromkeys(drained.intersection(ids), BrokerIntent.DRAIN)

@@ -122,6 +122,14 @@ def test_it_is_refused_if_there_would_be_too_many_replicas() -> None:
     assert removed(kubernetes) == {4, 5}
 
 
+def test_all_reasons_are_told_at_once() -> None:
+    kubernetes = running()
+    message = scaled(kubernetes, 1, brokerCapacity={"maxReplicas": 6})
+    assert "these topics have more replicas: orders (2)" in message
+    assert "15 more than 1 brokers of spec.brokerCapacity.maxReplicas 6" in message
+    assert removed(kubernetes) == set()
+
+
 def test_a_dead_broker_that_holds_nothing_needs_no_room() -> None:
     kubernetes = copying(2)
     only_on(kubernetes, "orders", BrokerId(1), partitions=1)
