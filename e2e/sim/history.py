@@ -58,6 +58,10 @@ class Append(NamedTuple):
     size_bytes: int = 0
     newest_ms: int = -1
     """The largest timestamp of the batch, from its header."""
+    skipped: frozenset[int] = frozenset()
+    """Offsets that this replica lacks because compaction had removed their records at the leader:
+    from its log end offset before this batch to the batch's last offset. Only noted while records
+    have keys."""
 
 
 class Batch(NamedTuple):

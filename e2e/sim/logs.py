@@ -35,8 +35,11 @@ class AppendTrace:
         self.appends: list[Append] = []
         self._placed: dict[tuple[str, int], tuple[int, str]] = {}
         """(partition, offset) -> (leader epoch, value) of the record written there last."""
+        self._log_ends: dict[tuple[str, str], tuple[int, int]] = {}
+        """(process, segment's path) -> the size in bytes after its last append, and the log end
+        offset then."""
         self.keeps_places = False
-        """Whether the offsets of records are noted, too, which costs time."""
+        """Whether the offsets of records are noted, too, and which were skipped. It costs time."""
 
     def wrote(self, disks: Disks, path: str, data: bytes) -> None:
         """Note the batches in `data`, which a broker appends to the file at `path`.
@@ -50,14 +53,41 @@ class AppendTrace:
         # The broker read partition.metadata before the simulator damaged it: use that content.
         label = label_of(disks.data, directory, disks.before_damage)
         now_s = asyncio.get_running_loop().time()
+        log_end = self._log_end_before(process.name, disks, path, data) if self.keeps_places else -1
+        skipped: frozenset[int] = frozenset()
         for position, header in iter_batches(data):
             if self.keeps_places:
-                batch = data[position : position + header.size_bytes]
-                self._place(label, header.leader_epoch, _values(batch))
+                values = _values(data[position : position + header.size_bytes])
+                self._place(label, header.leader_epoch, values)
+                skipped = frozenset(range(log_end, header.last_offset + 1))
+                skipped -= {offset for offset, _ in values}
+                log_end = header.last_offset + 1
             digest = hash((header.crc, header.producer_id, header.base_sequence))
             place = header.leader_epoch, header.base_offset, digest
             of_batch = header.last_offset, header.size_bytes, header.max_timestamp_ms
-            self.appends.append(Append(now_s, process.name, label, *place, *of_batch))
+            self.appends.append(Append(now_s, process.name, label, *place, *of_batch, skipped))
+        if self.keeps_places:
+            size_bytes = len(disks.data.content(path))
+            self._log_ends[process.name, path] = size_bytes, log_end
+
+    def _log_end_before(self, process: str, disks: Disks, path: str, data: bytes) -> int:
+        """The log end offset of the replica before `data` was appended to its segment at `path`.
+
+        The segment is read unless it is as this process left it: it may have been truncated, or its
+        volume replaced by a snapshot.
+        """
+        content = bytes(disks.data.content(path))
+        size_bytes = len(content) - len(data)
+        known_bytes, log_end = self._log_ends.get((process, path), (-1, -1))
+        if size_bytes == known_bytes:
+            return log_end
+        log_end = offset_in_name(path.rpartition("/")[2], LOG_SUFFIX) or 0
+        try:
+            for _, header in iter_batches(content[:size_bytes]):
+                log_end = header.last_offset + 1
+        except CorruptBatchError:  # a header rotted: then nothing counts as skipped
+            return read_header(data).base_offset
+        return log_end
 
     def _place(self, label: str, epoch: int, values: tuple[tuple[int, str], ...]) -> None:
         """Note the offset of each value, unless a later leader epoch wrote at this offset.

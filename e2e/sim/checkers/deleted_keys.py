@@ -35,9 +35,9 @@ def deleted_key_back(history: History) -> Iterator[Anomaly]:
     Compaction removes a tombstone only after all older records of its key. Exceptions are:
     a reader that needed longer than `delete.retention.ms` from the old value to the tombstone;
     a reader that did not read to the end, if a newer record replaced the tombstone; and a replica
-    that was away for longer than `delete.retention.ms`, did not copy the tombstone, and leads with
-    the old value (docs/guarantees.md). The final reader is quick, so only the last exception holds
-    for it.
+    that was away for longer than `delete.retention.ms`, or whose volume was replaced by a snapshot
+    that old: it did not copy the tombstone, and leads with the old value (docs/guarantees.md). The
+    final reader is quick, so only the last exception holds for it.
     """
     if not history.tombstones:
         return
@@ -119,29 +119,17 @@ def _written_s(history: History, partition: str, record: Known) -> float:
 
 
 def _was_copied_too_late(history: History, partition: str, tombstone: Known) -> bool:
-    """Whether a broker copied the log after `delete.retention.ms`, when the tombstone was gone.
-
-    Such a copy shows in one of two ways. Its appends skip the tombstone's offset; or the batch
-    there has other bytes (another digest) than it had before, because compaction rewrote it.
-    """
+    """Whether a broker copied the log after `delete.retention.ms`, when the tombstone was gone:
+    it continued its log beyond the tombstone's offset, and has no record there."""
     written_s = _written_s(history, partition, tombstone)
     if written_s == inf:
         return False
     written = Seen(*tombstone, written_s)
-    ends: dict[str, int] = {}
-    known: set[int] = set()
-    for one in history.appends:
-        if one.partition != partition:
-            continue
-        broker = one.process.partition("#")[0]
-        lacks_it = ends.get(broker, inf) <= tombstone.offset < one.base_offset
-        if one.base_offset <= tombstone.offset <= one.last_offset:
-            lacks_it = bool(known) and one.digest not in known
-            known.add(one.digest)
-        if lacks_it and _was_slow(history, partition, written, one.at_s):
-            return True
-        ends[broker] = one.last_offset + 1
-    return False
+    return any(
+        tombstone.offset in one.skipped and _was_slow(history, partition, written, one.at_s)
+        for one in history.appends
+        if one.partition == partition
+    )
 
 
 def _was_slow(history: History, partition: str, one: Seen, at_s: float) -> bool:

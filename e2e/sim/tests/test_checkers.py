@@ -836,33 +836,31 @@ def test_a_tombstone_goes_where_its_key_stands_again(after_s: float, found: set[
     assert names(history) == found
 
 
-@pytest.mark.parametrize(("at_s", "found"), [(9.9, {"deleted-key-back"}), (10.0, set())])
-def test_a_replica_that_was_away_for_longer_than_tombstones_stay_has_the_value(
-    at_s: float, found: set[str]
-) -> None:
-    """It held what is below the tombstone, and copied on behind it."""
-    history = compacted(0, 2, delete_retention_ms=8_000)
-    for process, offset, when_s in (
-        ("broker-1#1", 1, 1.0),
-        ("broker-1#1", 2, 2.0),
-        ("broker-2#1", 1, 1.0),
-        ("broker-2#2", 3, at_s),
-    ):
-        history.appends.append(Append(when_s, process, P, 5, offset, offset, offset, 100))
-    assert names(history) == found
-
-
 @pytest.mark.parametrize(
-    ("at_s", "digest", "found"),
-    [(9.9, 99, {"deleted-key-back"}), (10.0, 2, {"deleted-key-back"}), (10.0, 99, set())],
+    ("at_s", "skipped", "found"),
+    [
+        (9.9, {2}, {"deleted-key-back"}),
+        (10.0, {1}, {"deleted-key-back"}),
+        (10.0, {1, 2}, set()),
+    ],
 )
-def test_a_replica_that_copied_what_compaction_left_of_a_batch_has_the_value(
-    at_s: float, digest: int, found: set[str]
+def test_a_replica_that_copied_on_when_the_tombstone_might_be_gone_has_the_value(
+    at_s: float, skipped: set[int], found: set[str]
 ) -> None:
-    """The same, where the batch of the tombstone has other records."""
+    """It was away for longer than tombstones stay, or its volume was replaced by an old snapshot:
+    it held what is below the tombstone, and copied on behind it."""
     history = compacted(0, 2, delete_retention_ms=8_000)
-    history.appends.append(Append(at_s, "broker-2#2", P, 5, 2, digest, 2, 100))
+    history.appends.append(
+        Append(at_s, "broker-2#2", P, 5, 3, 3, 3, 100, skipped=frozenset(skipped))
+    )
     assert names(history) == found
+
+
+def test_a_replica_that_copied_the_tombstone_late_knows_that_the_key_is_deleted() -> None:
+    """What compaction left of its batch has other bytes, and the tombstone."""
+    history = compacted(0, 2, delete_retention_ms=8_000)
+    history.appends.append(Append(20.0, "broker-2#2", P, 5, 2, 99, 2, 100))
+    assert names(history) == {"deleted-key-back"}
 
 
 def test_a_reader_that_seeks_starts_again() -> None:

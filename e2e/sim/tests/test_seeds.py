@@ -275,7 +275,6 @@ def test_another_seed_does_something_else() -> None:
 
 
 UNEXPLAINED = {
-    1_001_068: "deleted-key-back: a reader misses a tombstone since brokers report more sizes",
     4_000_015: "not-healed: broker 4 is admitted, and its pod does not become ready in time",
 }
 """Seeds with an anomaly whose cause is not known yet. One that passes again fails the test, so that
