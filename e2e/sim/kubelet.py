@@ -43,6 +43,9 @@ NOT_ALIVE_S: Final = 5.0
 """The kubelet stops a container whose liveness probe has failed for longer than this."""
 LONGEST_BACKOFF_S: Final = 8.0
 POLL_S: Final = 0.1
+RECONCILE_S: Final = 10.0
+"""How often the kubelet compares a pod's status at the API server with its own, and writes it again
+if it differs, as after a restore of etcd: `syncPeriod` of Kubernetes' status manager."""
 RESERVE_BYTES: Final = 6_000
 
 
@@ -254,7 +257,7 @@ class Node:
         """
         was_ready: bool | None = None
         stop_by_s: float | None = None
-        alive_s = self._context.loop.time()
+        alive_s = reconciled_s = self._context.loop.time()
         while not self._ended.done():
             await asyncio.wait({self._ended}, timeout=0.5)
             now_s = self._context.loop.time()
@@ -267,7 +270,11 @@ class Node:
             elif stop_by_s is not None and now_s > stop_by_s:
                 self._end("killed after the grace period")
             is_ready = self.broker is not None and self.broker.health.readiness()[0]
-            if is_ready != was_ready and not self._ended.done():
+            is_written = is_ready == was_ready
+            if now_s - reconciled_s >= RECONCILE_S:
+                reconciled_s = now_s
+                is_written = is_written and self._is_at_the_server(self._status(""))
+            if not is_written and not self._ended.done():
                 was_ready = is_ready
                 await self._write_status(self._status(""))
         return self._ended.result()
@@ -279,6 +286,11 @@ class Node:
             return False
         pod = server.store.peek(kinds.PODS, *self._key)
         return pod is None or "deletionTimestamp" in pod["metadata"]
+
+    def _is_at_the_server(self, status: Manifest) -> bool:
+        """Whether the pod has this status at the API server, or does not exist there."""
+        pod = self._context.server.store.peek(kinds.PODS, *self._key)
+        return pod is None or status.items() <= pod["status"].items()
 
     async def _when_reachable(self) -> None:
         await self._until(lambda: not self._context.server.is_away)
