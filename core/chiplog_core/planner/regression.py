@@ -311,6 +311,7 @@ class _Case:
         base = replace(self.state, reports_wanted=False)
         if self.has_gone_back:
             base = adopt(self.state, self.reports.values(), self.claims)
+            base = _with_reporting_holders(base, self.reports)
         elected = elect(base, self.topic_id, self.spec.min_isr, self.brokers)
         if elected.leader is not None:
             return self._above(elected, base)
@@ -433,6 +434,20 @@ def _with_replicas_of(report: ReplicaReport, state: PartitionState) -> Partition
         removing=report.removing,
         leftovers=(*report.leftovers, *leftovers_on(forgotten)),
     )
+
+
+def _with_reporting_holders(
+    state: PartitionState, reports: Mapping[BrokerId, ReplicaReport]
+) -> PartitionState:
+    """The adopted partition, with each broker as a leftover that reports to have data of it, by
+    older metadata, and that the newest does not name: what gave it the data was lost with a map."""
+    unnamed = tuple(
+        broker_id
+        for broker_id, report in sorted(reports.items())
+        if broker_id not in state.holders
+        and broker_id in {*report.replicas, *(one.broker for one in report.leftovers)}
+    )
+    return replace(state, leftovers=(*state.leftovers, *leftovers_on(unnamed)))
 
 
 def why_at_risk(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionIndex
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.model.reassignment import leftovers_on
 from chiplog_core.observed.broker_states import BrokerState, BrokerStates, ProcessState
 from chiplog_core.observed.world import Question
 from chiplog_core.planner.comparison import WAIT_MS
@@ -40,6 +42,7 @@ from tests.planner.test_proposals import claim
 GONE = ProcessState.GONE
 NOBODY_VOUCHES = "no in-sync replica can prove that its disk lost nothing"
 ZERO = PartitionIndex(0)
+THREE = (BrokerId(1), BrokerId(2), BrokerId(3))
 
 
 def report(
@@ -293,6 +296,31 @@ def test_in_sync_brokers_that_the_map_does_not_name_are_adopted_as_replicas() ->
 
     assert after.replicas == (1, 2, 3, 7)
     assert after.unclean_epoch == 4
+
+
+@pytest.mark.parametrize(
+    ("older", "leftovers"),
+    [
+        pytest.param({"replicas": (1, 2, 3, 4)}, (4,), id="a replica"),
+        pytest.param({"leftovers": leftovers_on((BrokerId(4),))}, (4,), id="a leftover"),
+        pytest.param({}, (), id="it knows of no data here"),
+    ],
+)
+def test_who_reports_data_that_the_newest_metadata_does_not_name_is_a_leftover(
+    older: dict[str, Any], leftovers: tuple[int, ...]
+) -> None:
+    """It was down while an earlier restore was settled: nobody who reported then knew of it."""
+    newest = replace(report(leader_epoch=7, epoch=12), replicas=THREE)
+    its_own = replace(report(leader_epoch=6, epoch=11), **{"replicas": THREE, **older})
+
+    after, _ = settled(
+        asked(leader="1@1"),
+        broker_states(*(broker_state(f"{one}@1") for one in (1, 2, 3, 4))),
+        {**dict.fromkeys((1, 2, 3), newest), 4: its_own},
+    )
+
+    assert after.replicas == THREE
+    assert after.leftovers == leftovers_on(tuple(map(BrokerId, leftovers)))
 
 
 # -- one goes on after all
