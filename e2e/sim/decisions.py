@@ -28,6 +28,8 @@ class DecisionTrace:
         """Called with each change of a partition's entry."""
         self.on_first: list[Callable[[str, Leadership], None]] = []
         """Called with the label and the first entry of each new partition."""
+        self.on_restored: list[Callable[[dict[str, Leadership]], None]] = []
+        """Called after each restore of etcd with the entries from before it, by label."""
         self._is_restoring = False
         self._store = store
         store.on_change.append(self._changed)
@@ -35,11 +37,13 @@ class DecisionTrace:
     def restored(self) -> None:
         """After a restore of etcd, read all maps without comparing them with those before: the
         differences come from the restore, not from decisions of the operator."""
-        self.known.clear()
+        before, self.known = self.known, {}
         self._is_restoring = True
         for manifest in self._store.all_of(kinds.PARTITION_MAPS):
             self._compare(manifest)
         self._is_restoring = False
+        for notify in self.on_restored:
+            notify(before)
 
     def _changed(self, change: Change) -> None:
         if change.kind is kinds.PARTITION_MAPS:

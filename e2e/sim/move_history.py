@@ -70,6 +70,15 @@ class StillThere(NamedTuple):
     partition: str
 
 
+class Unasked(NamedTuple):
+    """A broker that may have data of a partition of which only lost maps told, and that had not
+    compared its disk with the restored ones when the operator settled the partition without it."""
+
+    at_s: float
+    broker_id: int
+    partition: str
+
+
 @dataclass(slots=True)
 class MoveHistory:
     """All that checkers of moves get, beside the decisions."""
@@ -81,5 +90,6 @@ class MoveHistory:
     adopted: list[Adopted] = field(default_factory=list)
     forgotten: list[StillThere] = field(default_factory=list)
     """Data that was there when the operator removed its entry from the map's leftovers."""
+    unasked: list[Unasked] = field(default_factory=list)
     leaked: list[StillThere] = field(default_factory=list)
     """Data that was there at the end of the run, on disks that never had a fault."""

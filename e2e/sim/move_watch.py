@@ -23,6 +23,7 @@ from e2e.sim.move_history import (
     LeaderToGo,
     Released,
     StillThere,
+    Unasked,
 )
 from e2e.sim.observer import Observer, Scenery, directories_on
 from e2e.sim.wire import TopicPartition
@@ -39,9 +40,13 @@ class MoveWatch(Observer):
         self._buried: set[tuple[str, int]] = set()
         """(topic id as in labels, broker) of each order to delete a topic."""
         self._leaving_since: dict[int, float] = {}
+        self._lost_holders: dict[str, set[int]] = {}
+        """Partition -> brokers that may have data of it by maps that a restore of etcd lost; until
+        the operator settles the partition."""
         self._decisions.on_spec.append(self._note_orders)
         self._decisions.on_first.append(self._placed)
         self._decisions.on_decision.append(self._decided)
+        self._decisions.on_restored.append(self._restored)
         self._store.on_change.append(self._changed)
 
     def _changed(self, change: Change) -> None:
@@ -99,6 +104,7 @@ class MoveWatch(Observer):
         if before.is_asking:
             if not after.is_asking:
                 self._note_adoption(label, before, after)
+                self._note_unasked(label, before, after)
             return
         self._note_leaving(label, (one for one in after.replicas if one not in before.replicas))
         if after.removable - before.removable:
@@ -121,6 +127,28 @@ class MoveWatch(Observer):
             return
         known_target = tuple(one for one in newest.replicas if one not in newest.removing)
         self._moves.adopted.append(Adopted(self._now_s(), label, after.target, known_target))
+
+    def _restored(self, before: dict[str, Leadership]) -> None:
+        """Note which brokers have data by the maps `before` a restore of etcd, and not by those
+        after it."""
+        for label, entry in before.items():
+            after = self._decisions.known.get(label)
+            lost = entry.holders - (after.holders if after is not None else frozenset())
+            self._lost_holders.setdefault(label, set()).update(lost)
+
+    def _note_unasked(self, label: str, before: Leadership, after: Leadership) -> None:
+        """Note the holders by lost maps that the operator could not know of when it settled the
+        partition: they have not compared their disks, and no running broker has such a map."""
+        views = (view_of(node, label) for node in self._nodes.values())
+        newer = [
+            view
+            for view in views
+            if view is not None and epochs_of(view) > (before.leader_epoch, before.partition_epoch)
+        ]
+        for broker_id in sorted(self._lost_holders.pop(label, set()) - after.holders):
+            is_named = any(broker_id in view.replicas for view in newer)
+            if not is_named and not self.has_compared(broker_id):
+                self._moves.unasked.append(Unasked(self._now_s(), broker_id, label))
 
     def _note_leaving(self, label: str, added: "Iterator[int] | tuple[int, ...]") -> None:
         now_s = self._now_s()

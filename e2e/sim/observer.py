@@ -63,6 +63,13 @@ class Observer:
         spec = self.broker(broker_of(member))
         return not spec.get("fenced") and member == f"{broker_of(member)}@{spec.get('session', 0)}"
 
+    def has_compared(self, broker_id: int) -> bool:
+        """Whether the broker's status says that it has compared its disk with all maps since the
+        operator asked for that last."""
+        broker = self._store_broker(broker_id)
+        asked = broker["spec"].get("mapsCheck")
+        return asked is not None and asked == broker.get("status", {}).get("mapsChecked")
+
     def broker(self, broker_id: int) -> dict[str, Any]:
         """The spec of a Broker object; empty if there is none."""
         spec: dict[str, Any] = self._store_broker(broker_id)["spec"]

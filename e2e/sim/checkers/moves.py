@@ -1,10 +1,12 @@
 """Moves of replicas: each step comes when it may, and data is deleted then and not before."""
 
 from collections.abc import Iterator
+from math import inf
 from typing import Final
 
 from e2e.sim.checkers.anomaly import Anomaly
 from e2e.sim.history import Decision, History, Leadership
+from e2e.sim.move_history import StillThere
 
 LATE_S: Final = 5.0
 """A write that was decided before a broker began to leave may arrive so much later."""
@@ -103,11 +105,28 @@ def old_move_back(history: History) -> Iterator[Anomaly]:
 
 def leaked(history: History) -> Iterator[Anomaly]:
     """At the end of a run in which the cluster recovered, a broker has data of a partition that has
-    no replica there."""
+    no replica there.
+
+    An exception is a broker that was down when all maps were lost that gave it the data, until the
+    partition was settled without it (decision 56). It holds until a map names the broker again.
+    """
     if not history.well:
         return
     for one in history.moves.leaked:
-        yield Anomaly("leaked", one.partition, f"broker {one.broker_id} still has data of it")
+        if not _was_unasked(history, one):
+            yield Anomaly("leaked", one.partition, f"broker {one.broker_id} still has data of it")
+
+
+def _was_unasked(history: History, leaked: StillThere) -> bool:
+    """Whether nobody could know that the broker has this data."""
+    place = leaked.broker_id, leaked.partition
+    unasked_s = [one.at_s for one in history.moves.unasked if one[1:] == place]
+    named_s = [
+        one.at_s
+        for one in history.decisions
+        if one.partition == leaked.partition and leaked.broker_id in one.after.holders
+    ]
+    return max(unasked_s, default=-inf) > max(named_s, default=-inf)
 
 
 def _judged(history: History) -> Iterator[Decision]:

@@ -15,6 +15,7 @@ from e2e.sim.move_history import (
     LeaderToGo,
     Released,
     StillThere,
+    Unasked,
 )
 
 P = "orders-0/aa"
@@ -127,3 +128,23 @@ def test_data_that_is_left_when_all_is_well() -> None:
     assert names(history) == set()
     history.well.append(Span(0.0, 1.0, frozenset({P})))
     assert names(history) == {"leaked"}
+
+
+@pytest.mark.parametrize(
+    ("unasked", "found"),
+    [
+        (Unasked(3.0, 3, P), set()),
+        (Unasked(1.0, 3, P), {"leaked"}),  # a map named it after that
+        (Unasked(3.0, 2, P), {"leaked"}),
+        (Unasked(3.0, 3, "orders-1/aa"), {"leaked"}),
+    ],
+)
+def test_data_of_which_nobody_could_know_when_maps_were_lost(
+    unasked: Unasked, found: set[str]
+) -> None:
+    """The last entry that names broker 3 is of 1 s."""
+    history = moved(BEFORE, BEGUN, JOINED)
+    history.moves.leaked.append(StillThere(9.0, 3, P))
+    history.moves.unasked.append(unasked)
+    history.well.append(Span(0.0, 1.0, frozenset({P})))
+    assert names(history) == found

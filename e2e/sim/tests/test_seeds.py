@@ -274,23 +274,9 @@ def test_another_seed_does_something_else() -> None:
     assert run_seed(1, mix).trace != run_seed(2, mix).trace
 
 
-UNEXPLAINED = {
-    4_000_015: "not-healed: broker 4 is admitted, and its pod does not become ready in time",
-}
-"""Seeds with an anomaly whose cause is not known yet. One that passes again fails the test, so that
-its entry is removed."""
-
-
-def expect_unexplained(seed: int, request: pytest.FixtureRequest) -> None:
-    """Expect the test of this seed to fail, if its anomaly is known and not explained."""
-    if why := UNEXPLAINED.get(seed):
-        request.applymarker(pytest.mark.xfail(reason=why, strict=True))
-
-
 @pytest.mark.sim
 @pytest.mark.parametrize(("seed", "mix"), kept_seeds())
-def test_seeds_that_failed_once(seed: int, mix: Mix, request: pytest.FixtureRequest) -> None:
-    expect_unexplained(seed, request)
+def test_seeds_that_failed_once(seed: int, mix: Mix) -> None:
     assert run_seed(seed, mix).anomalies == []
 
 
@@ -328,8 +314,7 @@ def test_one_of_a_hundred_seeds(seed: int) -> None:
         *range(FIRST_UPKEEP, FIRST_UPKEEP + 5),
     ],
 )
-def test_some_seeds_with_moves(seed: int, request: pytest.FixtureRequest) -> None:
-    expect_unexplained(seed, request)
+def test_some_seeds_with_moves(seed: int) -> None:
     assert run_seed(seed).anomalies == []
 
 
