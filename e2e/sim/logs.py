@@ -76,14 +76,14 @@ class AppendTrace:
         The segment is read unless it is as this process left it: it may have been truncated, or its
         volume replaced by a snapshot.
         """
-        content = bytes(disks.data.content(path))
+        content = disks.data.content(path)
         size_bytes = len(content) - len(data)
         known_bytes, log_end = self._log_ends.get((process, path), (-1, -1))
         if size_bytes == known_bytes:
             return log_end
         log_end = offset_in_name(path.rpartition("/")[2], LOG_SUFFIX) or 0
         try:
-            for _, header in iter_batches(content[:size_bytes]):
+            for _, header in iter_batches(bytes(content[:size_bytes])):
                 log_end = header.last_offset + 1
         except CorruptBatchError:  # a header rotted: then nothing counts as skipped
             return read_header(data).base_offset
