@@ -11,6 +11,7 @@ from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.server.peer import Peer
 from chiplog_core.topic_name import is_internal
 from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import LeaderIdAndEpoch, NodeEndpoint
 
 LARGEST_CONSUMER_ID = -1
 """Replica ids up to this one are consumers."""
@@ -90,6 +91,13 @@ class Leaders:
         except PartitionError:
             self._check_exists(topic, index)
             raise
+
+    def elsewhere(
+        self, topic: str, index: int, listener: str
+    ) -> tuple[LeaderIdAndEpoch, NodeEndpoint] | None:
+        """The leader of a partition that this broker does not lead, and its address for clients of
+        this listener; None if it is not known here."""
+        return self._cluster.leader_elsewhere(topic, index, listener)
 
     def produce_failed(self, topic: str, index: int, code: ErrorCode) -> None:
         """Count a refused batch, unless the error is routine or there is no replica here.

@@ -2,7 +2,8 @@
 
 acks=0 is never answered; a refused batch closes the connection instead, as in Kafka. acks=1 is
 answered after the append, acks=all when the high watermark has passed the batch. A duplicate of an
-idempotent batch waits like the original.
+idempotent batch waits like the original. Who sent a batch to the wrong broker is told the leader
+(KIP-951), so that it need not ask for metadata, nor wait before it tries again.
 
 Long work runs in slices: batches whose keys must be checked, and all batches after the first few
 hundred. The connection handles no other request in the meantime.
@@ -21,6 +22,7 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.server.call import Answer, Call, SlowRequest
 from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
 from chiplog_wire.protocol.messages import (
+    NodeEndpoint,
     ProducePartition,
     ProducePartitionResponse,
     ProduceRequest,
@@ -33,6 +35,7 @@ from chiplog_wire.records.scan import TakesLong, check_keys
 ACKS_ALL = -1
 VALID_ACKS = (ACKS_ALL, 0, 1)
 OK = int(ErrorCode.none)
+NOT_LEADER = int(ErrorCode.not_leader_or_follower)
 MAX_UNSLICED_BATCHES: Final = 256
 """Batches appended in one slice: some milliseconds. Larger requests take several slices."""
 LARGE_BYTES: Final = 16 * 1024
@@ -56,7 +59,7 @@ class ProduceHandler:
         a `SlowRequest`, which appends the remaining batches in slices, if there are many batches
         or the check of one takes long. Returns None for acks=0, which gets no answer.
         """
-        pending = PendingProduce(call)
+        pending = PendingProduce(call, self._leaders)
         now_ms = self._clock.now_ms()
         for topic in call.message.topics:
             for place, partition in enumerate(topic.partitions):
@@ -155,8 +158,9 @@ class PendingProduce:
     A batch is safe when the high watermark has passed it.
     """
 
-    def __init__(self, call: Call[ProduceRequest]) -> None:
+    def __init__(self, call: Call[ProduceRequest], leaders: Leaders) -> None:
         self.call = call
+        self._leaders = leaders
         # One answer a batch, in the order of the request.
         self.answers: list[ProducePartitionResponse] = []
         # Positions in `answers` of batches that the high watermark has not passed yet.
@@ -202,11 +206,28 @@ class PendingProduce:
     def response(self) -> ProduceResponse:
         """The answer with the results so far."""
         topics, position = [], 0
+        nodes: dict[int, NodeEndpoint] = {}
         for topic in self.call.message.topics:
             end = position + len(topic.partitions)
-            topics.append(ProduceTopicResponse(topic.name, self.answers[position:end]))
+            answers = self.answers[position:end]
+            if any(answer.error_code == NOT_LEADER for answer in answers):
+                answers = [self._with_leader(topic.name, answer, nodes) for answer in answers]
+            topics.append(ProduceTopicResponse(topic.name, answers))
             position = end
-        return ProduceResponse(topics)
+        return ProduceResponse(topics, node_endpoints=list(nodes.values()))
+
+    def _with_leader(
+        self, topic: str, answer: ProducePartitionResponse, nodes: dict[int, NodeEndpoint]
+    ) -> ProducePartitionResponse:
+        """The answer with the leader, whose address is added to `nodes` (broker id -> address), if
+        the batch belongs to another broker that is known."""
+        if answer.error_code != NOT_LEADER:
+            return answer
+        found = self._leaders.elsewhere(topic, answer.partition, self.call.peer.listener.name)
+        if found is None:
+            return answer
+        leader, nodes[leader.leader_id] = found
+        return answer._replace(current_leader=leader)
 
     def _time_out(self) -> None:
         """The request's timeout has passed: answer with an error for each batch that the high

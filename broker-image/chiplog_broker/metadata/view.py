@@ -12,7 +12,12 @@ from chiplog_core.config.effective import TopicConfig
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import ReplicaRef
 from chiplog_wire.protocol.errors import ErrorCode
-from chiplog_wire.protocol.messages import MetadataPartition, MetadataTopic, NodeEndpoint
+from chiplog_wire.protocol.messages import (
+    LeaderIdAndEpoch,
+    MetadataPartition,
+    MetadataTopic,
+    NodeEndpoint,
+)
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -158,6 +163,7 @@ class ClusterView:
         self._topics: dict[str, TopicView] = {}
         self._names: dict[UUID, str] = {}
         self._announced: dict[str, UUID] = {}
+        self._being_applied: dict[str, TopicView] = {}
 
     def __iter__(self) -> Iterator[TopicView]:
         return iter(self._topics.values())
@@ -179,6 +185,7 @@ class ClusterView:
         self._forget(topic.name)
         self._topics[topic.name] = topic
         self._names[topic.topic_id] = topic.name
+        self._being_applied.pop(topic.name, None)
         # Another id is announced if the topic was replaced, and its map is not applied
         # yet.
         if self._announced.get(topic.name) == topic.topic_id:
@@ -188,6 +195,7 @@ class ClusterView:
         """Remove a topic that was deleted; unknown names are ignored."""
         self._forget(name)
         self._announced.pop(name, None)
+        self._being_applied.pop(name, None)
 
     def _forget(self, name: str) -> None:
         """Remove the topic that has this name now, if there is one."""
@@ -211,6 +219,31 @@ class ClusterView:
     def is_announced(self, topic_id: UUID) -> bool:
         """Whether a topic with this id was announced and is not `put` yet."""
         return topic_id in self._announced.values()
+
+    def begin_to_apply(self, topic: TopicView) -> None:
+        """Note that the replicas here are being changed to this state of the topic, which will be
+        `put` when that is done.
+
+        A leader that resigns in the meantime already says who its successor is.
+        """
+        self._being_applied[topic.name] = topic
+
+    def leader_elsewhere(
+        self, topic: str, index: int, listener: str
+    ) -> tuple[LeaderIdAndEpoch, NodeEndpoint] | None:
+        """The newest known leader of a partition, and its address for clients of this listener.
+
+        None if this broker leads, or if there is no leader, or none that these clients can reach.
+        """
+        view = self._being_applied.get(topic) or self._topics.get(topic)
+        if view is None or not 0 <= index < len(view.partitions):
+            return None
+        partition = view.partitions[index]
+        leader = self.brokers.get(partition.leader_id)
+        node = None if leader is None else leader.on(listener)
+        if node is None or node.node_id == self.broker_id:
+            return None
+        return LeaderIdAndEpoch(partition.leader_id, partition.leader_epoch), node
 
     def nodes(self, listener: str) -> list[NodeEndpoint]:
         """The brokers that clients of this listener get in Metadata answers, ordered by id. They

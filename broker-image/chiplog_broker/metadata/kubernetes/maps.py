@@ -244,6 +244,7 @@ class Maps:
                     # Stored before the first record can be acknowledged from the page cache: after
                     # a crash of the machine, the next start must know that records may be lost.
                     await parts.may_lose_tail()
+                parts.cluster.begin_to_apply(view)
                 try:
                     await parts.replicas.apply(view)
                 except (OSError, StorageError):

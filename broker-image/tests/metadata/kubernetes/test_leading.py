@@ -444,6 +444,47 @@ def test_a_leader_becomes_a_follower_and_leads_again(member: "MemberKit") -> Non
     run(member, scenario)
 
 
+@pytest.mark.parametrize("replicas", [[2, 1, 3], [2, 3]])
+def test_a_producer_is_told_who_leads_now(member: "MemberKit", replicas: list[int]) -> None:
+    """Also one that waits when the leader resigns, or loses its replica: before the broker has
+    changed all its replicas of the topic, and could show them in metadata."""
+
+    async def scenario(one: Cluster) -> None:
+        await one.send(b"a")
+        isr = [f"{broker_id}@1" for broker_id in replicas]
+        await one.applied(leader="2@1", leaderEpoch=EPOCH + 1, replicas=replicas, isr=isr)
+        waited = await one.client.receive()
+        later = await one.client.ask(
+            ApiKey.PRODUCE, one.client.produce_request("orders", member.kit.batch(b"b"))
+        )
+        for answer in (waited, later):
+            (failed,) = answer.responses[0].partition_responses
+            assert failed.error_code == ErrorCode.not_leader_or_follower
+            leader = failed.current_leader
+            assert (leader.leader_id, leader.leader_epoch) == (2, EPOCH + 1)
+            (node,) = answer.node_endpoints
+            assert (node.node_id, node.host, node.port) == (2, "b2", 9092)
+
+    run(member, scenario)
+
+
+@pytest.mark.parametrize("leader", [None, "3@1"])
+def test_no_leader_is_told_that_cannot_be_reached(member: "MemberKit", leader: str | None) -> None:
+    async def scenario(one: Cluster) -> None:
+        member.operator.write_broker(3, fenced=True)
+        await member.eventually(lambda: 3 not in member.broker._cluster.brokers)
+        await one.applied(leader=leader, leaderEpoch=EPOCH + 1)
+        answer = await one.client.ask(
+            ApiKey.PRODUCE, one.client.produce_request("orders", member.kit.batch(b"a"))
+        )
+        (failed,) = answer.responses[0].partition_responses
+        assert failed.error_code == ErrorCode.not_leader_or_follower
+        assert failed.current_leader.leader_id == -1
+        assert answer.node_endpoints == ()
+
+    run(member, scenario)
+
+
 def test_a_leader_that_is_left_alone_waits_for_nobody(member: "MemberKit") -> None:
     async def scenario(one: Cluster) -> None:
         await one.send(b"a")
