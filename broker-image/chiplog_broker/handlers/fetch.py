@@ -40,7 +40,7 @@ TOPIC_IDS_FROM_VERSION = 13
 CODE_FROM_VERSION = 7
 # Before this version nobody reads from a follower (KIP-392), as in Kafka.
 FOLLOWERS_FROM_VERSION = 11
-# While a fetch waits its connection is not read, so a closed connection is not noticed.
+# While a client's fetch waits its connection is not read, so a closed connection is not noticed.
 LONGEST_WAIT_S = 60.0
 # A waiting follower gets a new high watermark after this time, if no records come earlier. To send
 # it immediately would double the fetches if producers use acks=all; Kafka, which did so for a time
@@ -253,6 +253,8 @@ class WaitingFetch:
         self._shorten_wait()
         self._metrics.waiting_fetches += 1
         self._attempts.join(self)
+        if self._call.peer.is_internal:
+            self._call.peer.end_wait = self._time_out
         return self._future
 
     def changed(self) -> None:
@@ -284,5 +286,6 @@ class WaitingFetch:
     def _leave(self, _: asyncio.Future[Answer]) -> None:
         """End the wait: the fetch was answered, or its client disconnected."""
         self._timeout.cancel()
+        self._call.peer.end_wait = None
         self._metrics.waiting_fetches -= 1
         self._attempts.leave(self)

@@ -53,8 +53,8 @@ ANSWER_TIMEOUT_S: Final = 10.0
 FAILURES_TO_WARN: Final = 10
 """This many failures in a row, some seconds, are more than a restarting leader causes."""
 NO_SESSION_PAUSE_S: Final = 0.1
-SHORTEST_POLL_S: Final = 0.1
-"""A waiting fetch is cancelled for a new partition, but not more often than this."""
+SHORTEST_POLL_S: Final = 0.01
+"""A waiting fetch is ended for a new partition, but not more often than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +90,9 @@ class LeaderFetcher:
         """Set when a partition was added or has changed, so that waiting ends."""
         self._connection: PeerConnection | None = None
         self._polling_since_s: float | None = None
-        """When the request in progress was sent; None if there is none."""
-        self._cancel_timer: asyncio.TimerHandle | None = None
-        self._poll_was_cancelled = False
-        """Whether `_cancel_poll` has closed the connection, so that its loss is no failure."""
+        """When the request in progress was sent; None if there is none, or its wait is being
+        ended."""
+        self._end_timer: asyncio.TimerHandle | None = None
         self._failures = 0
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -113,7 +112,7 @@ class LeaderFetcher:
         following.use_contact(self._contact)
         self._plan.put(following)
         self._news.set()
-        self._cancel_poll_soon()
+        self._end_poll_soon()
 
     def drop(self, following: Following) -> None:
         """Stop fetching for this `Following`; answers that still arrive for it are not applied."""
@@ -124,26 +123,33 @@ class LeaderFetcher:
         self._task.cancel()
         return self._task
 
-    def _cancel_poll_soon(self) -> None:
-        """Cancel a fetch that waits at the leader for records, `SHORTEST_POLL_S` after its start:
-        the new partition must be in the next request soon."""
+    def _end_poll_soon(self) -> None:
+        """End the wait of a fetch at the leader, `SHORTEST_POLL_S` after its start: the new
+        partition must be in the next request soon."""
         since_s = self._polling_since_s
         if since_s is None:
             return
-        if self._cancel_timer is not None:
+        if self._end_timer is not None:
             # It may be for an earlier fetch, which has been answered since.
-            self._cancel_timer.cancel()
+            self._end_timer.cancel()
         left_s = since_s + SHORTEST_POLL_S - self._parts.clock.monotonic_s()
         loop = asyncio.get_running_loop()
-        self._cancel_timer = loop.call_later(max(left_s, 0), self._cancel_poll, since_s)
+        self._end_timer = loop.call_later(max(left_s, 0), self._end_poll, since_s)
 
-    def _cancel_poll(self, since_s: float) -> None:
-        """Cancel the fetch that was sent at `since_s`, if it is still waiting. Kafka's protocol has
-        no other way than closing the connection."""
-        self._cancel_timer = None
-        if self._polling_since_s == since_s and self._connection is not None:
-            self._poll_was_cancelled = True
-            self._connection.close()
+    def _end_poll(self, since_s: float) -> None:
+        """Have the leader answer the fetch that was sent at `since_s`, if it still waits: it does
+        so when another request follows. Which one does not matter; its answer is ignored.
+
+        To close the connection would end the wait, too, but until another one is open nothing of
+        this leader would be replicated: on a busy machine that takes longer than half a second.
+        """
+        self._end_timer = None
+        connection = self._connection
+        if self._polling_since_s != since_s or connection is None or not connection.is_open:
+            return
+        self._polling_since_s = None
+        # Of version 0, whose body is empty.
+        connection.send(ApiKey.API_VERSIONS, 0, []).cancel()
 
     # -- the task
 
@@ -158,8 +164,8 @@ class LeaderFetcher:
                     logger.exception("fetcher_failed", extra={"leader": self._leader_id})
                     await self._disconnected(failed)
         finally:
-            if self._cancel_timer is not None:
-                self._cancel_timer.cancel()
+            if self._end_timer is not None:
+                self._end_timer.cancel()
             if self._connection is not None:
                 self._connection.close()
 
@@ -193,7 +199,6 @@ class LeaderFetcher:
         except (PeerError, ProtocolViolation) as lost:
             await self._disconnected(lost)
             return
-        self._poll_was_cancelled = False
         self._contact.answered(self._parts.clock.monotonic_s())
         if self._failures:
             logger.info("leader_reached", extra={"leader": self._leader_id})
@@ -261,15 +266,11 @@ class LeaderFetcher:
         return await self._parts.dialer.dial(node.host, node.port, DIAL_TIMEOUT_S)
 
     async def _disconnected(self, why: Exception) -> None:
-        """Close the connection after a failed request, and pause; no pause if `_cancel_poll` has
-        closed it."""
+        """Close the connection after a failed request, and pause."""
         self._plan.lost()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        if self._poll_was_cancelled:
-            self._poll_was_cancelled = False
-            return
         self._failures += 1
         if self._failures in {1, FAILURES_TO_WARN}:
             # A leader that restarts is normal operation.

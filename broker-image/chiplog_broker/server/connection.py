@@ -3,7 +3,8 @@
 A request starts when its frame is complete. Most are answered immediately. A Produce that waits
 until its records are safe, or a Fetch that waits for records, gets a place in the queue of answers,
 which is filled later. Behind a waiting Produce further Produces may start, so that one sync of the
-disk serves all of them; after any other waiting request no further request starts.
+disk serves all of them; after any other waiting request no further request starts. A follower's
+next request ends the wait of its Fetch.
 
 Reading is limited by memory: the socket is not read while no request may start or no memory is
 available for one, and a client that does not receive its answers is not served.
@@ -208,11 +209,30 @@ class Connection(asyncio.BufferedProtocol):
                     self._held_request = request
                     break
                 self._start(request)
+            if self._next_ends_wait:
+                self._held_request = self._next_request()
+                if self._held_request is None:
+                    self._set_reading(on=True)
+                    return
+                assert self.peer.end_wait is not None, "`_next_ends_wait` has checked that"
+                self.peer.end_wait()
         except ProtocolViolation as violation:
             self._violation = violation
             self._transport.abort()
             return
         self._set_reading(on=False)
+
+    @property
+    def _next_ends_wait(self) -> bool:
+        """Whether a broker's Fetch waits, which is answered as soon as another request arrives."""
+        return (
+            self._waits_for_records
+            and self._held_request is None
+            and self.peer.end_wait is not None
+            and self._may_write
+            and not self._finishing
+            and not self._transport.is_closing()
+        )
 
     def _may_start(self) -> bool:
         """Whether another request may start now."""

@@ -30,6 +30,9 @@ class Peer:
     """The memory account of its connection; None if memory is not counted."""
     descriptors_below: int = UNBOUNDED
     """Its connection may use only descriptors below this number; others are reserved for files."""
+    end_wait: Callable[[], None] | None = None
+    """Has its Fetch that waits for records answered at once; None if none waits, or if the client
+    is not a broker of this cluster."""
     on_left: "Callable[[Peer], None] | None" = None
     """Called when its connection is closed."""
 

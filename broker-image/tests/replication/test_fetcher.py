@@ -22,11 +22,12 @@ from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import Rng, SystemRng
 from chiplog_broker.replication.manager import ReplicaFetching
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
-from chiplog_broker.server.call import Call, Handler
+from chiplog_broker.server.call import Answer, Call, Handler
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_broker.server.peer import Peer
 from chiplog_core.throttle.copying import NO_COPYING, Copying
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -96,20 +97,31 @@ class Leader:
         self.sessions: set[int] = set()
         self.next_session_id = 0
         """0: it keeps no sessions."""
+        self.peers: list[Peer] = []
+        """Of each request."""
         self._acceptor: Acceptor | None = None
 
-    async def fetch(self, call: Call[FetchRequest]) -> FetchResponse:
+    def fetch(self, call: Call[FetchRequest]) -> asyncio.Future[Answer]:
+        ended = asyncio.Event()
+        call.peer.end_wait = ended.set
+        return asyncio.ensure_future(self._fetch(call, ended))
+
+    async def _fetch(self, call: Call[FetchRequest], ended: asyncio.Event) -> Answer:
+        return call.encode(await self._answer(call, ended))
+
+    async def _answer(self, call: Call[FetchRequest], ended: asyncio.Event) -> FetchResponse:
         request = call.message
         self.requests.append(request)
+        self.peers.append(call.peer)
         if request.session_epoch and request.session_id not in self.sessions:
             return FetchResponse([], error_code=ErrorCode.fetch_session_id_not_found)
         requested = [one for topic in request.topics for one in topic.partitions]
         if not self.error_code and not any(map(self._records, requested)):
-            try:
-                async with asyncio.timeout(request.max_wait_ms / 1000):
-                    await self.more.wait()
-            except TimeoutError:
-                pass
+            waits = [asyncio.ensure_future(one.wait()) for one in (self.more, ended)]
+            wait_s = request.max_wait_ms / 1000
+            await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            for one in waits:
+                one.cancel()
         topics = [
             FetchTopicResponse(
                 None,
@@ -281,6 +293,23 @@ def test_a_new_partition_does_not_wait_for_the_records_of_others() -> None:
             follower.begin(Followed(1))
             await eventually(lambda: len(leader.requests) == 2)
             assert asyncio.get_running_loop().time() - began_s < 1
+
+    run(scenario)
+
+
+def test_new_partitions_need_no_new_connection() -> None:
+    """Until it is open, nothing that this leader leads would be replicated."""
+
+    async def scenario() -> None:
+        async with both(replica_fetch_wait_max_ms="60000") as (leader, follower):
+            for count in range(1, 20):
+                follower.begin(Followed(count))
+                await eventually(lambda: has_asked_for(leader, count))  # noqa: B023
+            assert len({id(one) for one in leader.peers}) == 1
+
+    def has_asked_for(leader: Leader, count: int) -> bool:
+        last = leader.requests[-1] if leader.requests else None
+        return last is not None and sum(len(one.partitions) for one in last.topics) == count
 
     run(scenario)
 

@@ -215,3 +215,34 @@ def test_a_lost_connection_cancels_what_waits() -> None:
         await turn()
 
     run(scenario())
+
+
+@pytest.mark.parametrize("is_broker", [True, False])
+def test_a_request_behind_the_waiting_fetch_of_a_broker_ends_its_wait(is_broker: bool) -> None:
+    class Waiting(Service):
+        def start(self, request: AnyRequest, peer: Peer) -> Started:
+            started = super().start(request, peer)
+            peer.end_wait = self.end_wait if is_broker and self.started == [1] else None
+            return started
+
+        def end_wait(self) -> None:
+            self.futures[1].set_result([b"1"])
+
+    async def scenario() -> None:
+        service = Waiting(lambda key: key is ApiKey.FETCH)
+        connection, transport = connected(service)
+        later = frame(ApiKey.METADATA, 2)
+        feed(connection, frame(ApiKey.FETCH, 1) + later[:5])
+        await turn()
+        assert transport.sent == []
+        assert transport.reading == is_broker
+        feed(connection, later[5:])
+        await turn()
+        if not is_broker:
+            assert transport.sent == []
+            service.end_wait()
+            await turn()
+        assert transport.sent == [b"1", b"2"]
+        assert transport.reading
+
+    run(scenario())
