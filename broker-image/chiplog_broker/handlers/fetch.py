@@ -207,6 +207,7 @@ class FetchHandler:
             near,
             any_role=is_debugging and call.header.version >= FOLLOWERS_FROM_VERSION,
         )
+        reading.listener = call.peer.listener.name
         if call.peer.memory is not None:
             reading.available_bytes = call.peer.memory.budget.available_for_answer
         return reading

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 from chiplog_broker.fetch_sessions.session import SessionEntry
@@ -21,11 +21,14 @@ from chiplog_wire.protocol.messages import (
     FetchResponse,
     FetchTopic,
     FetchTopicResponse,
+    NodeEndpoint,
 )
 
 OK = int(ErrorCode.none)
 SMALL_BYTES = 16 * 1024
 """Bytes that a client may get even if memory is short."""
+MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
+"""Errors of a consumer that has not heard of the present leader."""
 UNKNOWN_OFFSET = -1
 FetchQueue: TypeAlias = dict[FetchWaiter, None]
 """The waiting fetches that a partition wakes when it changes, as an ordered set."""
@@ -80,6 +83,11 @@ class Reading:
         self._largest_bytes = max_bytes
         self.available_bytes: Callable[[], int] | None = None
         """Returns the memory available for an answer; None for no limit besides the request's."""
+        self.listener: str | None = None
+        """The listener on which the reader is told the addresses of leaders (KIP-951); None if it
+        is not told."""
+        self._nodes: dict[int, NodeEndpoint] = {}
+        """The leaders that this attempt names, by their ids."""
         self._max_bytes = max_bytes
         """The size limit of this attempt's answer."""
         self._may_exceed = True
@@ -159,6 +167,7 @@ class Reading:
             self._max_bytes = min(self._largest_bytes, max(available_bytes, SMALL_BYTES))
         self._found.clear()
         self._read_partitions.clear()
+        self._nodes.clear()
 
     def sent(self, response: FetchResponse) -> FetchResponse:
         """Count the last attempt as sent; `response` is its answer. Returns the answer to send: if
@@ -171,6 +180,8 @@ class Reading:
                 partition.counters.follower_bytes_out += size_bytes
         if self.opens is not None:
             response = response._replace(session_id=self.opens(response))
+        if self._nodes:
+            response = response._replace(node_endpoints=list(self._nodes.values()))
         return response
 
     def join(self, waiter: FetchWaiter) -> None:
@@ -222,12 +233,19 @@ class Reading:
     def refused(
         self, topic: str | None, wanted: FetchPartition, code: ErrorCode
     ) -> FetchPartitionResponse:
-        """Count an error of one partition, and return it as the answer for this partition. The
-        fetch is then answered without waiting."""
+        """Count an error of one partition, and return it as the answer for this partition, with the
+        leader if the reader has not heard of it. The fetch is then answered without waiting."""
         self._is_urgent = True
         if topic is not None:
             self._leaders.fetch_failed(topic, wanted.partition, code)
-        return unreadable(wanted, code)
+        answer = unreadable(wanted, code)
+        if topic is None or self.listener is None or code not in MOVED:
+            return answer
+        found = self._leaders.elsewhere(topic, wanted.partition, self.listener)
+        if found is None:
+            return answer
+        leader, self._nodes[leader.leader_id] = found
+        return answer._replace(current_leader=leader)
 
     def watchers(self, partition: Partition) -> dict[Watcher, None]:
         """The set in which a fetch session registers to be notified of changes of the partition."""

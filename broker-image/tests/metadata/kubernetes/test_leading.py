@@ -468,6 +468,23 @@ def test_a_producer_is_told_who_leads_now(member: "MemberKit", replicas: list[in
     run(member, scenario)
 
 
+def test_a_waiting_consumer_is_told_who_leads_now(member: "MemberKit") -> None:
+    async def scenario(one: Cluster) -> None:
+        request = one.client.fetch_request(TOPIC_ID, (0, 0), wait_ms=9_000)
+        await one.client.send(ApiKey.FETCH, request)
+        await member.eventually(lambda: one.replica.fetchers)
+        await one.applied(leader="2@1", leaderEpoch=EPOCH + 1, replicas=[2, 3], isr=["2@1", "3@1"])
+        answer = await one.client.receive()
+        (failed,) = answer.responses[0].partitions
+        assert failed.error_code == ErrorCode.not_leader_or_follower
+        leader = failed.current_leader
+        assert (leader.leader_id, leader.leader_epoch) == (2, EPOCH + 1)
+        (node,) = answer.node_endpoints
+        assert (node.node_id, node.host, node.port) == (2, "b2", 9092)
+
+    run(member, scenario)
+
+
 @pytest.mark.parametrize("leader", [None, "3@1"])
 def test_no_leader_is_told_that_cannot_be_reached(member: "MemberKit", leader: str | None) -> None:
     async def scenario(one: Cluster) -> None:
