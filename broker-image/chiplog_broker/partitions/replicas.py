@@ -87,6 +87,8 @@ class Replicas:
         """Whether the volume was short of space when it was last measured."""
         self._quarantining: set[asyncio.Task[None]] = set()
         """Tasks that stop serving replicas which were just found damaged."""
+        self._leaving: dict[TopicPartition, asyncio.Task[None]] = {}
+        """Released replicas whose last work on their logs is still under way."""
         self._context = PartitionContext(
             fetch_waiters=parts.fetch_waiters,
             clock=parts.clock,
@@ -209,7 +211,7 @@ class Replicas:
         async with self._changing:
             self._proposals.applied(topic)
             config = topic_log_config(topic)
-            await self._release_others(topic)
+            self._release_others(topic)
             for view in topic.partitions:
                 if self._broker_id not in view.replicas:
                     continue
@@ -399,7 +401,7 @@ class Replicas:
         again."""
         async with self._changing:
             for partition in self.of_topic(name):
-                await self._release(partition)
+                self._release(partition)
             self._events.topic_changed(name)
 
     async def delete(self, name: str, topic_id: UUID) -> None:
@@ -408,8 +410,9 @@ class Replicas:
             self._proposals.forget(topic_id)
             for partition in self.of_topic(name):
                 if partition.log.topic_id == topic_id:
-                    await self._release(partition)
+                    self._release(partition)
             for log in self._logs_of(topic_id):
+                await self._left(log.partition)
                 self._goals.forget(log.partition)
                 await self._directory.delete(log.partition)
             await self._directory.forget_damage(name, topic_id)
@@ -422,6 +425,7 @@ class Replicas:
         Nothing happens if there is none. Damaged files stay, under another name.
         """
         async with self._changing:
+            await self._left(name)
             # After a failed deletion the files may still be there: the next start finds them.
             self._directory.health.check()
             log = self._directory.logs.get(name)
@@ -506,6 +510,8 @@ class Replicas:
             for partition in self:
                 await self._stop_following(partition)
                 await partition.quiesce()
+            for name in list(self._leaving):
+                await self._left(name)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks for the checkpoint file."""
@@ -518,7 +524,7 @@ class Replicas:
     def _logs_of(self, topic_id: UUID) -> list[PartitionLog]:
         return [log for log in self._directory.logs.values() if log.topic_id == topic_id]
 
-    async def _release_others(self, topic: TopicView) -> None:
+    def _release_others(self, topic: TopicView) -> None:
         """Stop serving replicas that this topic does not have here any more.
 
         They belong to an earlier topic of the same name, or the partition was moved to other
@@ -528,21 +534,36 @@ class Replicas:
         for partition in self.of_topic(topic.name):
             same = partition.log.topic_id == topic.topic_id
             if not same or partition.name.partition not in held_here:
-                await self._release(partition)
+                self._release(partition)
 
-    async def _release(self, partition: Partition) -> None:
-        """Stop serving a replica; its log stays open in the directory."""
+    def _release(self, partition: Partition) -> None:
+        """Stop serving a replica; its log stays open in the directory.
+
+        It may still append what its leader has just sent, and sync: nobody waits for that here, as
+        other replicas of the topic are to lead. Who needs the log awaits `_left` first.
+        """
         topic, index = partition.name.topic, partition.name.partition
         del self._partitions[topic, index]
         self._indexes[topic].discard(index)
         if not self._indexes[topic]:
             del self._indexes[topic]
-        await self._stop_following(partition)
-        await partition.quiesce()
+        partition.resign()
+        if self._fetchers is not None and partition.following is not None:
+            self._fetchers.end(partition.following)
+        leaving = asyncio.get_running_loop().create_task(partition.quiesce())
+        self._leaving[partition.name] = leaving
+        leaving.add_done_callback(lambda _: self._leaving.pop(partition.name))
+
+    async def _left(self, name: TopicPartition) -> None:
+        """Wait until no released replica of this partition works on its log any more."""
+        leaving = self._leaving.get(name)
+        if leaving is not None:
+            await asyncio.wait([leaving])
 
     async def _open(self, topic: TopicView, index: int, config: LogConfig) -> Partition:
         """Start serving a replica; its log is created if there is none."""
         name = TopicPartition(topic.name, index)
+        await self._left(name)
         log = await self._log(name, topic.topic_id, config)
         partition = Partition(name, log, self._directory.high_watermark(name), self._context)
         if self._directory.health.failure is not None:
@@ -606,7 +627,8 @@ class Replicas:
             partition = self._partitions.get((name.topic, name.partition))
             if partition is not None:
                 self._goals.add(name, catch_up_goal_of(partition))
-                await self._release(partition)
+                self._release(partition)
+                await self._left(name)
                 self._events.topic_changed(name.topic)
             try:
                 await self._directory.quarantine_damaged(name, found)

@@ -16,6 +16,7 @@ from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
+from chiplog_broker.storage.log import PartitionLog
 from chiplog_core.ids import TopicId
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.codec import replica_fetch, schema
@@ -498,6 +499,57 @@ def test_no_leader_is_told_that_cannot_be_reached(member: "MemberKit", leader: s
         assert failed.error_code == ErrorCode.not_leader_or_follower
         assert failed.current_leader.leader_id == -1
         assert answer.node_endpoints == ()
+
+    run(member, scenario)
+
+
+def test_nothing_waits_for_the_last_sync_of_a_replica_that_was_moved_away(
+    member: "MemberKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other partitions of the topic are led in the meantime; only its deletion waits."""
+
+    async def scenario(one: Cluster) -> None:
+        moved, syncs, may_sync = one.replica, asyncio.Event(), asyncio.Event()
+        make_durable = PartitionLog.make_durable
+
+        async def slowly(log: PartitionLog, offset: int) -> None:
+            if log is moved.log:
+                syncs.set()
+                await may_sync.wait()
+            await make_durable(log, offset)
+
+        monkeypatch.setattr(PartitionLog, "make_durable", slowly)
+        request = one.client.produce_request("orders", member.kit.batch(b"a"))
+        await one.client.send(ApiKey.PRODUCE, request)
+        await syncs.wait()
+        try:
+            write_moved(1, {"broker": 1})
+            await member.eventually(lambda: leads_other(1))
+            write_moved(2, {"broker": 1, "removableSince": 12})
+            await member.eventually(lambda: leads_other(2))
+            assert moved.log.partition in member.broker._directory.logs
+            assert not removed()
+        finally:
+            may_sync.set()
+        await member.eventually(removed)
+        assert moved.log.partition not in member.broker._directory.logs
+
+    def write_moved(step: int, leftover: dict[str, Any]) -> None:
+        """Partition 0 is elsewhere, and partition 1 has another leader epoch here."""
+        elsewhere = {"replicas": [2, 3], "isr": ["2@1", "3@1"], "leader": "2@1"}
+        elsewhere |= {"partitionEpoch": 10 + step, "leftovers": [leftover]}
+        states = [
+            member.partition(1, EPOCH + 1, 0, **elsewhere),
+            member.partition(1, EPOCH + step, 1),
+        ]
+        member.operator.write_map("orders", states)
+
+    def leads_other(step: int) -> bool:
+        other = member.broker._replicas.get("orders", 1)
+        return other is not None and other.leader_epoch == EPOCH + step
+
+    def removed() -> bool:
+        return bool(member.operator.status.removed_replicas)
 
     run(member, scenario)
 
