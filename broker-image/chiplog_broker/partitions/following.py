@@ -1,11 +1,14 @@
 """Following a leader for one leader epoch: fetch, append, make durable, repeat.
 
-The offset of a fetch covers only records that are stored as the topic's durability asks: with
-`Fsync` those that are synced. So the leader may take a fetch offset as an acknowledgement. If the
-log diverges from the leader's, its end is truncated, but never below the high watermark. Where that
-would be necessary, the replica halts until the next leader epoch. The exception is a loss that an
-unclean election accepted: records from before it may be truncated below the high watermark if no
-leader since has confirmed them.
+The leader takes the offset of a fetch as an acknowledgement: all records below it are stored as the
+topic's durability asks, with `Fsync` synced. So a replica that may be counted fetches only from
+such an offset. A replica that lacks records below the leader's high watermark is not counted for
+anything, so it fetches on while it syncs.
+
+If the log diverges from the leader's, its end is truncated, but never below the high watermark.
+Where that would be necessary, the replica halts until the next leader epoch. The exception is a
+loss that an unclean election accepted: records from before it may be truncated below the high
+watermark if no leader since has confirmed them.
 
 Everything runs on the event loop's thread, and one fetcher at a time calls `take`.
 """
@@ -265,13 +268,18 @@ class Following:
 
         That is so after following has ended, while the log is not writable, and until its end is
         synced, because a fetch acknowledges all records below its offset. The sync starts here.
+
+        An offset below the leader's high watermark acknowledges nothing, so it need not be synced.
+        The leader counts only replicas whose acknowledged offsets reach the high watermark, and
+        within a leader epoch that is never lowered.
         """
-        if self._is_over or not self._log.is_writable:
-            return None
-        if self._log.countable_end_offset < self._log.end_offset:
-            self._begin_sync()
-            return None
         log = self._log
+        if self._is_over or not log.is_writable:
+            return None
+        if log.countable_end_offset < log.end_offset:
+            self._begin_sync()
+            if not (self._is_confirmed and self.lag):
+                return None
         return FetchPosition(
             log.end_offset, log.last_epoch, self.leader_epoch, log.log_start_offset
         )
@@ -287,6 +295,12 @@ class Following:
                 # Our log has changed since this fetch was sent.
                 return Taken.IGNORED
             step = next_step(self._log, self._kept_offset, fetched.answer)
+            if self._sync is not None and isinstance(step, Truncate | StartOver):
+                # A sync fails if its records are removed, and a failed one takes the replica
+                # offline.
+                await asyncio.wait([self._sync])
+                if self.is_over:
+                    return Taken.IGNORED
             try:
                 return await self._carry_out(step, fetched.answer)
             except DiskFullError as full:

@@ -32,8 +32,8 @@ SYNC_PATIENCE_S: Final = 0.05
 """A request waits this long for running syncs, and then waits this long at the leader for records:
 offsets that become durable must be reported soon."""
 COPY_FACTOR: Final = 4
-"""A request for copies asks for this many times as many bytes of each partition. Nobody waits for a
-copy, so fewer and larger steps are better: each costs a sync with `Fsync`."""
+"""A request for copies asks for up to this many times as many bytes of each partition. Nobody waits
+for a copy, so fewer and larger steps are better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,23 @@ class FetchLimits:
     max_bytes: int
     partition_max_bytes: int
     min_bytes: int = 1
+    partition_factor: int = 1
+    """So many times `partition_max_bytes` may be asked for, where the answer has space for that."""
 
     def for_copies(self) -> "FetchLimits":
         """The limits for replicas outside the ISR: more of each partition, but no larger
         answers."""
-        most_bytes = max(self.max_bytes, self.partition_max_bytes)
-        return replace(
-            self, partition_max_bytes=min(self.partition_max_bytes * COPY_FACTOR, most_bytes)
-        )
+        return replace(self, partition_factor=COPY_FACTOR)
+
+    def partition_bytes(self, answer_bytes: int, partitions: int) -> int:
+        """How many bytes to ask for of each of so many partitions, in an answer of at most
+        `answer_bytes`.
+
+        The answer is shared evenly: all copies of equal size are complete at the same time, and
+        then few changes of the PartitionMap are enough for all of them.
+        """
+        most_bytes = self.partition_max_bytes * self.partition_factor
+        return max(min(most_bytes, answer_bytes // partitions), self.partition_max_bytes)
 
 
 class Answered(NamedTuple):
@@ -164,7 +173,7 @@ class FetchPlan:
             isolation_level=0,
             session_id=changes.session_id,
             session_epoch=changes.session_epoch,
-            topics=self._topics(changes),
+            topics=self._topics(changes, limits.partition_bytes(max_bytes, len(positions))),
             forgotten_topics=[
                 ForgottenTopic(None, UUID(bytes=topic_id), [index for _, index in partitions])
                 for topic_id, partitions in groupby(
@@ -190,10 +199,10 @@ class FetchPlan:
 
     @property
     def has_more(self) -> bool:
-        """Whether a partition that does not sync lacks records that its leader has."""
+        """Whether a partition lacks records that its leader has. A sync does not keep it from being
+        fetched."""
         return any(
-            entry.following.lag and not entry.following.is_syncing and not entry.following.is_over
-            for entry in self._entries.values()
+            entry.following.lag and not entry.following.is_over for entry in self._entries.values()
         )
 
     def lost(self) -> None:
@@ -243,10 +252,9 @@ class FetchPlan:
             wait_s = min(wait_s, wakes_at_s - now_s)
         return int(wait_s * 1000)
 
-    def _topics(self, changes: Changes) -> list[FetchTopic]:
-        """The positions to send, as topics and partitions in the order of fetching. A topic may
-        occur more than once, as only neighbours are grouped."""
-        max_bytes = self._limits.partition_max_bytes
+    def _topics(self, changes: Changes, max_bytes: int) -> list[FetchTopic]:
+        """The positions to send, as topics and partitions in the order of fetching, with
+        `max_bytes` of each. A topic may occur more than once, as only neighbours are grouped."""
         return [
             FetchTopic(
                 None,

@@ -265,15 +265,28 @@ def test_a_request_in_a_session_says_only_what_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partition_max_bytes", "max_bytes", "for_copies"),
-    [(1_000, 10_000, 4_000), (1_000, 2_500, 2_500), (1_000, 500, 1_000), (0, 10_000, 0)],
+    ("max_bytes", "partitions", "of_each"),
+    [
+        (10_000, 1, 4_000),
+        (10_000, 3, 3_333),
+        (10_000, 20, 1_000),
+        (2_500, 1, 2_500),
+        (500, 1, 1_000),
+    ],
 )
-def test_copies_are_fetched_in_larger_pieces_within_an_answer_of_the_same_size(
-    partition_max_bytes: int, max_bytes: int, for_copies: int
+def test_copies_share_an_answer_of_the_same_size_evenly(
+    max_bytes: int, partitions: int, of_each: int
 ) -> None:
-    limits = FetchLimits(wait_ms=1, max_bytes=max_bytes, partition_max_bytes=partition_max_bytes)
-    assert limits.for_copies().partition_max_bytes == for_copies
-    assert limits.for_copies().max_bytes == max_bytes
+    limits = FetchLimits(wait_ms=1, max_bytes=max_bytes, partition_max_bytes=1_000)
+    plan = FetchPlan(limits.for_copies(), lambda: 0.0)
+    for index in range(partitions):
+        plan.put(following(Followed(A, index)))
+    requested = plan.next_request(2, 9, 0)
+    assert requested is not None
+    message = requested.message
+    assert message.max_bytes == max_bytes
+    assert {one.max_bytes for topic in message.topics for one in topic.partitions} == {of_each}
+    assert limits.partition_bytes(max_bytes, partitions) == 1_000, "not for members of the ISR"
 
 
 @pytest.mark.parametrize(
@@ -281,11 +294,11 @@ def test_copies_are_fetched_in_larger_pieces_within_an_answer_of_the_same_size(
     [
         (Followed(A, 0, lag=1), True),
         (Followed(A, 0), False),
-        (Followed(A, 0, lag=1, is_syncing=True), False),
+        (Followed(A, 0, lag=1, is_syncing=True), True),
         (Followed(A, 0, lag=1, is_over=True), False),
     ],
 )
-def test_more_can_be_fetched_of_a_partition_that_lags_and_does_not_sync(
+def test_more_can_be_fetched_of_a_partition_that_lags_though_it_syncs(
     one: Followed, *, has_more: bool
 ) -> None:
     assert plan_of(Followed(B, 0, is_syncing=True), one).has_more is has_more

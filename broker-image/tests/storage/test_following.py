@@ -50,6 +50,55 @@ def test_only_durable_records_are_acknowledged_by_a_fetch(run: Run, kit: "Storag
     assert kit.run(kit.reopened()).end_offset == 2
 
 
+def test_below_the_leaders_high_watermark_a_fetch_need_not_be_durable(
+    run: Run, kit: "StorageKit"
+) -> None:
+    """It acknowledges nothing: the leader counts only replicas that reach the high watermark."""
+
+    async def scenario(one: Follower) -> None:
+        assert await one.give(one.batch(0, b"a"), high_watermark=2) is Taken.PROGRESS
+        assert one.following.position() == FetchPosition(1, EPOCH, EPOCH, 0)
+        assert (one.following.is_syncing, one.log.durable_end_offset) == (True, 0)
+        assert await one.give(one.batch(1, b"b"), high_watermark=2) is Taken.PROGRESS
+        assert one.following.position() is None, "a fetch from here counts"
+        assert await one.position() == FetchPosition(2, EPOCH, EPOCH, 0)
+        kit.cut_power()
+
+    run(scenario)
+    assert kit.run(kit.reopened()).end_offset == 2
+
+
+def test_the_high_watermark_of_another_leader_epoch_does_not_replace_a_sync(run: Run) -> None:
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a"), high_watermark=2)
+        await one.begin(EPOCH + 1)
+        one.log.append_as_follower(memoryview(one.batch(one.log.end_offset, b"b")), EPOCH, 0)
+        assert one.following.position() is None
+
+    run(scenario)
+
+
+def test_records_are_removed_only_after_their_sync(run: Run, kit: "StorageKit") -> None:
+    """The sync would fail, and the replica would go offline."""
+
+    async def slowly(path: str) -> None:
+        for _ in range(100 if path.endswith(".log") else 1):
+            await asyncio.sleep(0)
+
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a"))
+        await one.position()
+        kit.disk.device = slowly
+        assert await one.give(one.batch(1, b"b"), high_watermark=3) is Taken.PROGRESS
+        assert one.following.is_syncing
+        code = ErrorCode.offset_out_of_range
+        assert await one.give(error_code=code, log_start_offset=7) is Taken.PROGRESS
+        assert (one.log.log_start_offset, one.log.end_offset) == (7, 7)
+        assert one.following.position() == FetchPosition(7, -1, EPOCH, 7)
+
+    run(scenario)
+
+
 def test_the_page_cache_is_enough_where_the_topic_says_so(run: Run, kit: "StorageKit") -> None:
     kit.config = LogConfig(durability=Durability.PAGE_CACHE)
 
@@ -110,6 +159,7 @@ def test_gaps_are_taken_where_the_leader_says_that_it_has_some(run: Run, kit: "S
         gap = {"high_watermark": 9, "may_have_gaps": True}
         assert await one.give(one.batch(1, b"b"), **gap) is Taken.PROGRESS
         assert one.log.gap_end_offset == 0, "nothing is missing"
+        gap["high_watermark"] = 4  # so that it waits for the sync
         assert await one.give(one.batch(3, b"d"), **gap) is Taken.PROGRESS
         assert one.log.gap_end_offset == 3
         assert await one.position() == FetchPosition(4, EPOCH, EPOCH, 0)
