@@ -234,18 +234,19 @@ class LogAppender:
         headers = checked_headers(batches)
         expected, epoch = state.end_offset, state.epochs.last_epoch
         for header in headers:
+            base_offset, delta = header.base_offset, header.last_offset_delta
             if not epoch <= header.leader_epoch <= leader_epoch:
                 raise UnexpectedEpochError(
-                    f"{state.partition} has epoch {header.leader_epoch} at {header.base_offset} "
+                    f"{state.partition} has epoch {header.leader_epoch} at {base_offset} "
                     f"after epoch {epoch}, from the leader of epoch {leader_epoch}"
                 )
-            is_gap = expected < header.base_offset <= state.gap_end_offset
-            if (header.base_offset != expected and not is_gap) or header.last_offset_delta < 0:
+            is_expected = base_offset == expected or expected < base_offset <= state.gap_end_offset
+            if not is_expected or delta < 0:
                 raise UnexpectedOffsetError(
-                    f"{state.partition}: expected offset {expected}, got {header.base_offset}",
-                    header.base_offset,
+                    f"{state.partition}: expected offset {expected}, got {base_offset}",
+                    base_offset,
                 )
-            expected, epoch = header.last_offset + 1, header.leader_epoch
+            expected, epoch = base_offset + delta + 1, header.leader_epoch
         return headers
 
     def _duplicate(self, earlier: SentBatch) -> AppendResult:

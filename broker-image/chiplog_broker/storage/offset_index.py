@@ -6,6 +6,7 @@ batch, relative to the segment's base offset, and the position where that batch 
 each, big-endian.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
@@ -34,6 +35,11 @@ class OffsetIndex(SparseIndex):
 
     def add_batch(self, last_offset: int, position: int) -> None:
         self.add(last_offset - self._base_offset, position)
+
+    def add_batches(self, batches: Iterable[tuple[int, int]]) -> None:
+        """Add several batches, each as `add_batch` does."""
+        base_offset = self._base_offset
+        self.add_all([(last_offset - base_offset, position) for last_offset, position in batches])
 
     def batch_before(self, offset: int) -> IndexedBatch | None:
         """The last indexed batch that ends at or before `offset`; None if there is none."""

@@ -64,6 +64,18 @@ class SentBatch(NamedTuple):
     last_offset: int
     timestamp_ms: int
 
+    @classmethod
+    def of(cls, header: BatchHeader, base_offset: int) -> "SentBatch":
+        """The batch with this header, stored from `base_offset` on."""
+        last_offset = base_offset + header.last_offset_delta
+        return cls(
+            header.base_sequence,
+            header.last_sequence,
+            base_offset,
+            last_offset,
+            header.max_timestamp_ms,
+        )
+
 
 class ProducerEntry:
     """The last batches of one producer."""
@@ -99,6 +111,17 @@ class ProducerEntry:
         before = self.in_a_row if continues else 0
         self.in_a_row = min(before + count, MOST_IN_A_ROW)
         self.batches.append(batch)
+
+    def add_all(self, headers: Sequence[BatchHeader]) -> None:
+        """Add the producer's next batches, as `add` does for each."""
+        following, in_a_row = self.next_sequence, self.in_a_row
+        for header in headers:
+            before = in_a_row if header.base_sequence == following else 0
+            in_a_row = before + header.last_offset_delta + 1
+            following = (header.last_sequence + 1) & MAX_SEQUENCE
+        self.in_a_row = min(in_a_row, MOST_IN_A_ROW)
+        for header in headers[-RETAINED_BATCHES:]:
+            self.batches.append(SentBatch.of(header, header.base_offset))
 
     def forget_batches(self) -> None:
         """Forget all batches: a new producer epoch begins, whose sequence numbers begin again."""
@@ -364,43 +387,32 @@ class ProducerStates:
             return
         if header.attributes & TRANSACTIONAL_MASK and entry.transaction_start == NO_TRANSACTION:
             entry.transaction_start = base_offset
-        entry.add(
-            SentBatch(
-                header.base_sequence,
-                header.last_sequence,
-                base_offset,
-                last_offset,
-                header.max_timestamp_ms,
-            )
-        )
+        entry.add(SentBatch.of(header, base_offset))
 
     def record_all(self, run: Sequence[BatchHeader]) -> None:
         """Update the states with the next batches of the log, as `record` does for each.
 
         A loop of its own, because a follower needs it for every batch: mostly, a batch is of the
-        same producer and epoch as the one before it.
+        same producer and epoch as the one before it, and only its last batches are remembered.
         """
-        entry, of_producer = None, NO_PRODUCER_ID
+        entry, of_producer, of_epoch = None, NO_PRODUCER_ID, NO_PRODUCER_EPOCH
+        following: list[BatchHeader] = []
         for header in run:
-            producer_id, base_offset = header.producer_id, header.base_offset
             if (
-                producer_id != of_producer
-                or entry is None
-                or header.producer_epoch != entry.epoch
+                header.producer_id != of_producer
+                or header.producer_epoch != of_epoch
                 or header.attributes & (CONTROL_MASK | TRANSACTIONAL_MASK)
             ):
-                self.record(header, base_offset)
-                of_producer, entry = producer_id, self._entries.get(producer_id)
-                continue
-            entry.add(
-                SentBatch(
-                    header.base_sequence,
-                    header.last_sequence,
-                    base_offset,
-                    base_offset + header.last_offset_delta,
-                    header.max_timestamp_ms,
-                )
-            )
+                if entry is not None:
+                    entry.add_all(following)
+                    following = []
+                self.record(header, header.base_offset)
+                of_producer, of_epoch = header.producer_id, header.producer_epoch
+                entry = self._entries.get(of_producer)
+            elif entry is not None:
+                following.append(header)
+        if entry is not None:
+            entry.add_all(following)
         self.end_offset = run[-1].last_offset + 1
 
 

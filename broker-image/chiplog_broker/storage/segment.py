@@ -219,7 +219,10 @@ class Segment:
             self._max_timestamp_ms = max_timestamp_ms
             self._max_timestamp_offset = last_offset
         if self._bytes_since_entry > self.index_settings.interval_bytes:
-            self._add_index_entries(last_offset, position)
+            self.offset_index.add_batch(last_offset, position)
+            self.time_index.add_maximum(self.max_timestamp_ms, self._max_timestamp_offset)
+            self._bytes_since_entry = 0
+            self._indexed()
         self._bytes_since_entry += batch_bytes
         self.size_bytes = end = position + batch_bytes
         self.end_offset = following = last_offset + 1
@@ -233,21 +236,27 @@ class Segment:
         """
         interval_bytes = self.index_settings.interval_bytes
         position, since_entry = self.size_bytes, self._bytes_since_entry
-        newest_ms = self.max_timestamp_ms
+        newest_ms, newest_offset = self.max_timestamp_ms, self._max_timestamp_offset
         if position == 0:
             self.first_timestamp_ms = run[0].newest_record_ms
+        by_offset, by_time = [], []
         for header in run:
             last_offset = header.base_offset + header.last_offset_delta
             if header.max_timestamp_ms > newest_ms and header.record_count:
-                newest_ms = self._max_timestamp_ms = header.max_timestamp_ms
-                self._max_timestamp_offset = last_offset
+                newest_ms, newest_offset = header.max_timestamp_ms, last_offset
             if since_entry > interval_bytes:
-                self._add_index_entries(last_offset, position)
+                by_offset.append((last_offset, position))
+                by_time.append((newest_ms, newest_offset))
                 since_entry = 0
             size_bytes = header.length_bytes + LENGTH_OVERHEAD_BYTES
             since_entry += size_bytes
             position += size_bytes
+        self._max_timestamp_ms, self._max_timestamp_offset = newest_ms, newest_offset
         self._bytes_since_entry, self.size_bytes = since_entry, position
+        if by_offset:
+            self.offset_index.add_batches(by_offset)
+            self.time_index.add_maxima(by_time)
+            self._indexed()
         self.end_offset = following = last_offset + 1
         self._remember(following, position)
 
@@ -479,11 +488,8 @@ class Segment:
         if len(boundaries) > _REMEMBERED_BOUNDARIES:
             del boundaries[next(iter(boundaries))]
 
-    def _add_index_entries(self, last_offset: int, position: int) -> None:
-        """Add an entry for the batch at `position` to both indexes."""
-        self.offset_index.add_batch(last_offset, position)
-        self.time_index.add_maximum(self.max_timestamp_ms, self._max_timestamp_offset)
-        self._bytes_since_entry = 0
+    def _indexed(self) -> None:
+        """After new entries of the indexes: notice if one of them is full."""
         limit_bytes = self.index_settings.max_bytes
         # One entry of the time index stays free, because `seal` adds one.
         self.index_full = (

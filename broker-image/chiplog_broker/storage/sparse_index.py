@@ -9,6 +9,7 @@ Kafka maps these files into memory; we read the few entries that a search needs.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from operator import itemgetter
 from struct import Struct
 
@@ -64,8 +65,14 @@ class SparseIndex:
 
     def add(self, first: int, second: int) -> None:
         """Append an entry. It is written to the file together with later ones."""
-        self._pending.append((first, second))
-        if len(self._pending) % PENDING_ENTRIES == 0:
+        self.add_all([(first, second)])
+
+    def add_all(self, entries: Iterable[Entry]) -> None:
+        """Append entries. They are written to the file together with later ones."""
+        pending = self._pending
+        written_at = len(pending) // PENDING_ENTRIES
+        pending.extend(entries)
+        if len(pending) // PENDING_ENTRIES > written_at:
             try:
                 self.flush()
             except OSError:

@@ -7,6 +7,7 @@ base offset, big-endian. The last entry of a sealed segment has its largest time
 retention uses.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 
 from chiplog_broker.ports.disk import Disk
@@ -30,11 +31,20 @@ class TimeIndex(SparseIndex):
 
     def add_maximum(self, timestamp_ms: int, offset: int) -> None:
         """Add the largest timestamp so far, if it is larger than that of the last entry."""
-        if self._last_timestamp_ms is None:
-            self._last_timestamp_ms = self.maximum()[0]
-        if timestamp_ms > self._last_timestamp_ms:
-            self.add(timestamp_ms, offset - self._base_offset)
-            self._last_timestamp_ms = timestamp_ms
+        self.add_maxima([(timestamp_ms, offset)])
+
+    def add_maxima(self, maxima: Iterable[tuple[int, int]]) -> None:
+        """Add several timestamps with their offsets, each as `add_maximum` does."""
+        last_ms, base_offset = self._last_timestamp_ms, self._base_offset
+        if last_ms is None:
+            last_ms, _ = self.maximum()
+        entries = []
+        for timestamp_ms, offset in maxima:
+            if timestamp_ms > last_ms:
+                entries.append((timestamp_ms, offset - base_offset))
+                last_ms = timestamp_ms
+        self.add_all(entries)
+        self._last_timestamp_ms = last_ms
 
     def maximum(self) -> tuple[int, int]:
         """The largest timestamp of the entries and its offset; (-1, base offset) if there is

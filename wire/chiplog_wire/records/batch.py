@@ -161,13 +161,18 @@ def checked_headers(batches: memoryview) -> list[BatchHeader]:
     """The headers of consecutive batches, which must be complete and have the right checksums.
     Raises `CorruptBatchError`.
 
-    A loop of its own, because a follower needs it for every batch: two calls per batch are saved.
+    A loop of its own, because a follower needs it for every batch: three calls per batch are saved.
     """
+    unpack, make = HEADER.unpack_from, BatchHeader._make
     headers = []
     position, end = 0, len(batches)
     while position < end:
-        header = read_header(batches, position)
+        if end - position < HEADER_BYTES:
+            read_header(batches, position)  # raises an error
+        header = make(unpack(batches, position))
         next_position = position + header.length_bytes + LENGTH_OVERHEAD_BYTES
+        if header.magic != MAGIC or next_position < position + HEADER_BYTES:
+            read_header(batches, position)  # raises an error
         if next_position > end:
             raise CorruptBatchError(f"the batch at byte {position} ends past the buffer")
         if crc32c(batches[position + CRC_START : next_position]) != header.crc:
