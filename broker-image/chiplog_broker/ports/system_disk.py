@@ -23,6 +23,11 @@ from chiplog_wire.buffer import Buffer
 SYNC_THREADS = 8
 """How many syncs may run at the same time. Their threads only wait for the device."""
 
+WRITE_BYTES = 2**20
+"""How much one call writes. For larger writes the kernel takes memory in blocks of several MiB. On
+a virtual machine these are often blocks that were never used, and the host provides each page of
+them only when it is written: 4 MiB at once took up to five times as long as 1 MiB at a time."""
+
 ALL_DESCRIPTORS = 2**62
 DESCRIPTOR_ATTEMPTS = 20
 DESCRIPTOR_PAUSE_S = 0.05
@@ -141,8 +146,9 @@ class SystemFile:
     def append(self, data: Buffer) -> int:
         """Write all of `data` at the end, or nothing; returns the position where it begins."""
         position = self._size_bytes
+        piece = data if len(data) <= WRITE_BYTES else memoryview(data)[:WRITE_BYTES]
         try:
-            written = os.pwrite(self._descriptor, data, position)
+            written = os.pwrite(self._descriptor, piece, position)
             if written != len(data):
                 _write_rest(self._descriptor, memoryview(data)[written:], position + written)
         except OSError as error:
@@ -223,7 +229,7 @@ class SystemFile:
 def _write_rest(descriptor: int, data: memoryview, position: int) -> None:
     """Write all of `data` at `position`; one call of the kernel may write only a part."""
     while data:
-        written = os.pwrite(descriptor, data, position)
+        written = os.pwrite(descriptor, data[:WRITE_BYTES], position)
         data = data[written:]
         position += written
 

@@ -31,6 +31,14 @@ def test_appending_and_reading(disk: SystemDisk) -> None:
     assert bytes(buffer[:5]) == b"world"
 
 
+def test_a_large_append_is_complete(disk: SystemDisk) -> None:
+    data = os.urandom(3 * 2**20 + 7)
+    file = disk.open("a", create=True)
+    assert (file.append(b"x"), file.append(data)) == (0, 1)
+    assert file.size() == 1 + len(data)
+    assert file.read(1, len(data) + 1) == data
+
+
 def test_writing_over_and_cutting(disk: SystemDisk) -> None:
     file = disk.open("a", create=True)
     file.append(b"0123456789")

@@ -38,6 +38,8 @@ _GROWTH: Final = 4
 _BULK_BYTES: Final = 256 * 1024
 # If one large frame made the buffer larger than this, it is released after the frame.
 _RETAINED_BYTES: Final = 2 * 1024 * 1024
+# Buffers for large frames of a trusted peer are a multiple of this, and larger than the frame.
+_ROUNDED_TO_BYTES: Final = 1024 * 1024
 
 
 class BufferMemory(Protocol):
@@ -244,6 +246,10 @@ class FrameReader:
             frame_bytes = self._frame_bytes(pending)
             if not self.trusts_sizes:
                 frame_bytes = min(frame_bytes, capacity * _GROWTH)
+            elif frame_bytes > _RETAINED_BYTES:
+                # The next frame may be a little larger, and should fit, too. If a read filled the
+                # buffer, another one would follow at once, before the frame is used.
+                frame_bytes += _ROUNDED_TO_BYTES - frame_bytes % _ROUNDED_TO_BYTES
             return max(capacity, frame_bytes, _INITIAL_BYTES)
         if self._filled and capacity < _BULK_BYTES:
             wanted = capacity * _GROWTH

@@ -259,6 +259,22 @@ def test_large_frames_follow_each_other_into_the_same_memory() -> None:
     assert again == b"b" * 3_000_000
 
 
+def test_a_large_frame_never_fills_its_buffer() -> None:
+    """A transport that has filled the buffer asks for the next one before the frame is used."""
+    reader = trusting()
+    stream = framed(bytes(4 * 2**20 - 4))
+    assert len(stream) == 4 * 2**20
+    position = 0
+    while position < len(stream):
+        space = reader.get_buffer()
+        count = min(len(space), len(stream) - position)
+        space[:count] = stream[position : position + count]
+        reader.buffer_updated(count)
+        position += count
+    assert count < len(space)
+    assert take(reader) == stream[4:]
+
+
 def test_a_large_frame_that_is_still_used_stays_as_it_is() -> None:
     reader = trusting()
     part = large_frame(reader, b"a")[1_000_000:]
