@@ -6,7 +6,7 @@ first, because an answer is filled in that order until it is full. A partition w
 an error pauses for a while, longer each time.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -52,15 +52,19 @@ class FetchLimits:
         answers."""
         return replace(self, partition_factor=COPY_FACTOR)
 
-    def partition_bytes(self, answer_bytes: int, partitions: int) -> int:
-        """How many bytes to ask for of each of so many partitions, in an answer of at most
-        `answer_bytes`.
+    def partition_bytes(self, answer_bytes: int, lags: Sequence[int]) -> list[int]:
+        """How many bytes to ask for of each partition, in an answer of at most `answer_bytes`.
 
-        The answer is shared evenly: all copies of equal size are complete at the same time, and
-        then few changes of the PartitionMap are enough for all of them.
+        `lags` are the records that each lacks. The answer is shared in proportion to them, so that
+        copies are complete at about the same time: then few changes of the PartitionMap are enough
+        for all of them.
         """
-        most_bytes = self.partition_max_bytes * self.partition_factor
-        return max(min(most_bytes, answer_bytes // partitions), self.partition_max_bytes)
+        fewest_bytes = self.partition_max_bytes
+        most_bytes = max(min(fewest_bytes * self.partition_factor, self.max_bytes), fewest_bytes)
+        # One more for each: before the first answer no lag is known.
+        total = sum(lags) + len(lags)
+        shares_bytes = [answer_bytes * (lag + 1) // total for lag in lags]
+        return [max(min(share, most_bytes), fewest_bytes) for share in shares_bytes]
 
 
 class Answered(NamedTuple):
@@ -164,6 +168,8 @@ class FetchPlan:
         if not positions:
             return None
         changes = self._session.changes(positions)
+        lags = [one.lag for one in following.values()]
+        bytes_of = dict(zip(following, limits.partition_bytes(max_bytes, lags), strict=True))
         message = FetchRequest(
             replica_id=broker_id,
             replica_epoch=session,
@@ -173,7 +179,7 @@ class FetchPlan:
             isolation_level=0,
             session_id=changes.session_id,
             session_epoch=changes.session_epoch,
-            topics=self._topics(changes, limits.partition_bytes(max_bytes, len(positions))),
+            topics=_topics(changes, bytes_of),
             forgotten_topics=[
                 ForgottenTopic(None, UUID(bytes=topic_id), [index for _, index in partitions])
                 for topic_id, partitions in groupby(
@@ -252,26 +258,25 @@ class FetchPlan:
             wait_s = min(wait_s, wakes_at_s - now_s)
         return int(wait_s * 1000)
 
-    def _topics(self, changes: Changes, max_bytes: int) -> list[FetchTopic]:
-        """The positions to send, as topics and partitions in the order of fetching, with
-        `max_bytes` of each. A topic may occur more than once, as only neighbours are grouped."""
-        return [
-            FetchTopic(
-                None,
-                UUID(bytes=topic_id),
-                [
-                    FetchPartition(
-                        index,
-                        position.current_leader_epoch,
-                        position.offset,
-                        position.last_fetched_epoch,
-                        position.log_start_offset,
-                        max_bytes,
-                    )
-                    for (_, index), position in partitions
-                ],
-            )
-            for topic_id, partitions in groupby(
-                changes.positions.items(), key=lambda item: item[0][0]
-            )
-        ]
+
+def _topics(changes: Changes, bytes_of: Mapping[Key, int]) -> list[FetchTopic]:
+    """The positions to send, as topics and partitions in the order of fetching, with the bytes to
+    ask for of each. A topic may occur more than once, as only neighbours are grouped."""
+    return [
+        FetchTopic(
+            None,
+            UUID(bytes=topic_id),
+            [
+                FetchPartition(
+                    key[1],
+                    position.current_leader_epoch,
+                    position.offset,
+                    position.last_fetched_epoch,
+                    position.log_start_offset,
+                    bytes_of[key],
+                )
+                for key, position in partitions
+            ],
+        )
+        for topic_id, partitions in groupby(changes.positions.items(), key=lambda item: item[0][0])
+    ]

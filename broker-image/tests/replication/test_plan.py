@@ -265,28 +265,33 @@ def test_a_request_in_a_session_says_only_what_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_bytes", "partitions", "of_each"),
+    ("max_bytes", "lags", "of_each"),
     [
-        (10_000, 1, 4_000),
-        (10_000, 3, 3_333),
-        (10_000, 20, 1_000),
-        (2_500, 1, 2_500),
-        (500, 1, 1_000),
+        (10_000, [0], [4_000]),
+        (10_000, [0, 0, 0], [3_333, 3_333, 3_333]),
+        (10_000, [199, 199, 99], [4_000, 4_000, 2_000]),
+        (10_000, [499, 299, 199], [4_000, 3_000, 2_000]),
+        (10_000, [900, 0], [4_000, 1_000]),
+        (10_000, [0] * 20, [1_000] * 20),
+        (2_500, [0], [2_500]),
+        (500, [0], [1_000]),
     ],
 )
-def test_copies_share_an_answer_of_the_same_size_evenly(
-    max_bytes: int, partitions: int, of_each: int
+def test_copies_share_an_answer_of_the_same_size_by_what_they_lack(
+    max_bytes: int, lags: list[int], of_each: list[int]
 ) -> None:
     limits = FetchLimits(wait_ms=1, max_bytes=max_bytes, partition_max_bytes=1_000)
     plan = FetchPlan(limits.for_copies(), lambda: 0.0)
-    for index in range(partitions):
-        plan.put(following(Followed(A, index)))
+    for index, lag in reversed(list(enumerate(lags))):
+        plan.put(following(Followed(A, index, lag=lag)))
     requested = plan.next_request(2, 9, 0)
     assert requested is not None
     message = requested.message
     assert message.max_bytes == max_bytes
-    assert {one.max_bytes for topic in message.topics for one in topic.partitions} == {of_each}
-    assert limits.partition_bytes(max_bytes, partitions) == 1_000, "not for members of the ISR"
+    asked = [one.max_bytes for topic in message.topics for one in topic.partitions]
+    assert asked == of_each
+    in_sync = limits.partition_bytes(max_bytes, lags)
+    assert in_sync == [1_000] * len(lags), "not for members of the ISR"
 
 
 @pytest.mark.parametrize(
