@@ -68,8 +68,8 @@ class AutoRebalance:
     threshold: Annotated[
         int | None,
         "Only for mode imbalance: by how many percent the most loaded broker may exceed the mean "
-        "of all brokers, in what the goals of the template even out: stored bytes, bytes per "
-        f"second and leaders; default: {DEFAULT_THRESHOLD_PERCENT}.",
+        "of all brokers, in what the goals of the template even out: stored bytes, replicas, bytes "
+        f"per second and leaders; default: {DEFAULT_THRESHOLD_PERCENT}.",
         Range(5, 1_000),
     ] = None
     uneven_for: Annotated[
@@ -130,6 +130,11 @@ class AutoRebalanceStatus:
         Count | None,
         "By how many percent the bytes of the fullest broker exceed the mean; not set while they "
         "are unknown, or mode imbalance is not set.",
+    ] = None
+    replicas_skew_percent: Annotated[
+        Count | None,
+        "By how many percent the replicas of the broker that has most of them exceed the mean. "
+        "Numbers within 5 % of the mean, rounded outwards, count as even.",
     ] = None
     leaders_skew_percent: Annotated[
         Count | None,

@@ -15,8 +15,7 @@ unequal weights the problem is NP-hard, and this search finds a good solution, n
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise, takewhile
+from itertools import pairwise
 
 from chiplog_core.ids import BrokerId
 
@@ -58,6 +57,15 @@ def deviation_percent(loads: Mapping[BrokerId, int]) -> float:
     if not total:
         return 0.0
     return max(abs(load * len(loads) - total) for load in loads.values()) * 100 / total
+
+
+def even_counts(total: int, brokers: int) -> tuple[int, int]:
+    """The lowest and the highest number of replicas that are even, if `total` replicas are on so
+    many brokers: within the tolerance of the mean, rounded outwards, as in Cruise Control."""
+    return (
+        total * (100 - TOLERANCE_PERCENT) // (100 * brokers),
+        -(-total * (100 + TOLERANCE_PERCENT) // (100 * brokers)),
+    )
 
 
 def even_out(
@@ -126,11 +134,14 @@ class _Board:
             found.append(entries[bisect_left(entries, (weight_below,))])
         return tuple(found)
 
+    @property
+    def tolerated(self) -> int:
+        """The largest difference of two loads that are even: `TOLERANCE_PERCENT` of the mean."""
+        return TOLERANCE_PERCENT * self.total // (100 * len(self.loads))
+
     def gap(self, above: BrokerId, below: BrokerId) -> int:
-        """How much higher the load of `above` is than that of `below`; 0 if it is not higher or the
-        difference is at most `TOLERANCE_PERCENT` of the mean load."""
-        gap = self.loads[above] - self.loads[below]
-        return gap if gap * len(self.loads) * 100 > TOLERANCE_PERCENT * self.total else 0
+        """How much higher the load of `above` is than that of `below`."""
+        return self.loads[above] - self.loads[below]
 
     def _entries(self, index: int) -> Iterator[tuple[Route, Entry]]:
         """The routes that an item can take from its present place, each with the item's entry."""
@@ -146,11 +157,13 @@ Step = list[tuple[int, BrokerId]]
 
 def _find_step(board: _Board) -> Step | None:
     """The next step: a move, else an exchange, else a chain; None if none improves the loads."""
-    by_load = sorted(board.loads, key=lambda place: (-board.loads[place], place))
+    lowest_first = sorted(board.loads, key=lambda place: (board.loads[place], -place))
+    loads = [board.loads[place] for place in lowest_first]
+    tolerated = board.tolerated
     for find in (_move, _exchange, _chain):
-        for above in by_load:
+        for above in reversed(lowest_first):
             # Places with a noticeably lower load, the lowest first: the gap only shrinks.
-            below = list(takewhile(partial(board.gap, above), reversed(by_load)))
+            below = lowest_first[: bisect_left(loads, board.loads[above] - tolerated)]
             step = find(board, above, below)
             if step:
                 return step

@@ -78,15 +78,17 @@ def broker_figures(
 def balancedness(figures: Sequence[BrokerFigures], usable: Iterable[BrokerId]) -> float:
     """How even the load is: 100 is even, 0 is all on one broker.
 
-    It is the mean of three scores of the usable brokers: bytes per second of the leaders, number of
-    leaders, and stored bytes. Each score is 100 * (1 - a / b): a is the share of the load that
-    would have to move for an even spread, and b is that share if all load were on one broker.
+    It is the mean of four scores of the usable brokers: bytes per second of the leaders, number of
+    leaders, number of replicas, and stored bytes. Each score is 100 * (1 - a / b): a is the share
+    of the load that would have to move for an even spread, and b is that share if all load were on
+    one broker.
     """
     by_id = {broker.broker_id: broker for broker in figures}
     ids = sorted(set(usable) & set(by_id)) or sorted(by_id)  # all brokers if none is usable
     kinds_of_load = (
         [round(by_id[broker_id].bytes_per_second * 1000) for broker_id in ids],
         [by_id[broker_id].leaders for broker_id in ids],
+        [by_id[broker_id].replicas for broker_id in ids],
         [by_id[broker_id].bytes for broker_id in ids],
     )
     return round(sum(_evenness(loads) for loads in kinds_of_load) / len(kinds_of_load), 2)

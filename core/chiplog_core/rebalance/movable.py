@@ -27,10 +27,9 @@ class MovableReplicas:
         replicas: Mapping[PartitionName, Sequence[BrokerId]],
         sizes: Mapping[PartitionName, int],
     ) -> None:
-        """`sizes` has the partitions that may move; empty ones are left out, since no move of them
-        changes a load."""
+        """`sizes` has the partitions that may move."""
         self._domains = domains
-        self._replicas = {name: replicas[name] for name, size in sizes.items() if size > 0}
+        self._replicas = {name: replicas[name] for name in sizes}
         self._sizes = sizes
         self._groups: dict[BrokerId, dict[Group, list[Entry]]] = {}
         for name in self._replicas:
@@ -42,7 +41,7 @@ class MovableReplicas:
                 entries.sort()
 
     def set_replicas(self, name: PartitionName, replicas: Sequence[BrokerId]) -> None:
-        """Record the new replicas of a partition that may move and is not empty."""
+        """Record the new replicas of a partition that may move."""
         entry = self._sizes[name], name
         for broker_id, group in self._places(name):
             entries = self._groups[broker_id][group]
@@ -53,9 +52,14 @@ class MovableReplicas:
         for broker_id, group in self._places(name):
             insort(self._groups.setdefault(broker_id, {}).setdefault(group, []), entry)
 
-    def smallest(self, broker_id: BrokerId) -> float:
-        """The size of the smallest replica on the broker; infinite if it has none."""
-        return min((one[0][0] for one in self._groups.get(broker_id, {}).values()), default=inf)
+    def smallest(self, broker_id: BrokerId, least: int) -> float:
+        """The size of the smallest replica on the broker that has at least `least` bytes; infinite
+        if there is none."""
+        found = (
+            entries[bisect_left(entries, (least,)) :][:1]
+            for entries in self._groups.get(broker_id, {}).values()
+        )
+        return min((one[0][0] for one in found if one), default=inf)
 
     def closed_to_all(self, broker_id: BrokerId) -> frozenset[Domain]:
         """The racks and nodes that no replica on the broker may move to."""
@@ -63,44 +67,57 @@ class MovableReplicas:
         return frozenset.intersection(*closed) if closed else frozenset()
 
     def best(
-        self, above: BrokerId, below: BrokerId, gap: int, largest: float = inf
+        self, above: BrokerId, below: BrokerId, *, twice: int, least: int, most: float
     ) -> PartitionName | None:
-        """The replica of at most the size `largest` whose move from `above` to `below` brings their
-        loads, which differ by `gap`, nearest together; None if there is none. Followers come first,
-        then the names decide."""
+        """The replica on `above` that may move to `below` and whose size, which is from `least` to
+        `most`, is nearest to half of `twice`; None if there is none. Followers come first, then the
+        names decide."""
+        return min(self._found(above, below, twice, least, most), default=(False, 0, None))[2]
+
+    def smallest_to(self, leaving: BrokerId, to: BrokerId, most: float) -> PartitionName | None:
+        """The smallest follower on `leaving`, or else the smallest preferred leader, that may move
+        to `to` and has at most the size `most`; None if there is none."""
+        return self.best(leaving, to, twice=0, least=0, most=most)
+
+    def size(self, name: PartitionName) -> int:
+        """The size of the partition in bytes."""
+        return self._sizes[name]
+
+    def _found(
+        self, above: BrokerId, below: BrokerId, twice: int, least: int, most: float
+    ) -> Iterator[tuple[bool, int, PartitionName]]:
+        """Candidates for `best`, the best one among them; the lowest is the best."""
         domains = self._domains.get(below, ())
-        found = [
-            (is_preferred, *entry)
-            for (is_preferred, closed), entries in self._groups.get(above, {}).items()
-            if closed.isdisjoint(domains)
-            for entry in self._nearest(entries, below, gap, largest)
-        ]
-        return min(found)[2] if found else None
+        for (is_preferred, closed), entries in self._groups.get(above, {}).items():
+            if closed.isdisjoint(domains):
+                for distance, name in self._nearest(entries, below, twice, least, most):
+                    yield is_preferred, distance, name
 
     def _nearest(
-        self, entries: Sequence[Entry], below: BrokerId, gap: int, largest: float
+        self, entries: Sequence[Entry], below: BrokerId, twice: int, least: int, most: float
     ) -> Iterator[tuple[int, PartitionName]]:
-        """Of the replicas from half of the gap on, and of those below it, the one whose size is
-        nearest to half of the gap; each with twice the distance from there. Those above `largest`
+        """Of the replicas from half of `twice` on, and of those below it, the one whose size is
+        nearest to it; each with twice the distance from there. Those below `least` and above `most`
         are left out."""
-        middle = bisect_left(entries, (-(-gap // 2),))  # rounded up
-        if largest < inf:
-            middle = min(middle, bisect_left(entries, (largest + 1,)))
+        middle = bisect_left(entries, (-(-twice // 2),))  # rounded up
+        if most < inf:
+            middle = min(middle, bisect_left(entries, (most + 1,)))
         for index in range(middle, len(entries)):
             size, name = entries[index]
-            # More than nine tenths of the gap would only reverse it.
-            if 10 * size > 9 * gap or size > largest:
+            if size > most:
                 break
             if below not in self._replicas[name]:
-                yield 2 * size - gap, name
+                yield 2 * size - twice, name
                 break
         while middle > 0:
             # Of equally large ones the first name counts, so they are tried in that order.
             size = entries[middle - 1][0]
+            if size < least:
+                return
             start = bisect_left(entries, (size,))
             for _, name in entries[start:middle]:
                 if below not in self._replicas[name]:
-                    yield gap - 2 * size, name
+                    yield twice - 2 * size, name
                     return
             middle = start
 

@@ -1,12 +1,16 @@
-"""Chooses replica moves that keep brokers within their limits and make stored bytes even.
+"""Chooses replica moves that keep brokers within their limits and make their load even.
 
-A replica moves for one of four reasons, which are handled in this order:
+A replica moves for one of five reasons, which are handled in this order:
 1. It is on a broker that is to be removed.
 2. It shares a rack with another replica of its partition, and another rack has none; then the same
    for nodes.
 3. Its broker holds more replicas, or more bytes, than it may.
-4. Stored bytes are uneven: one replica at a time moves from the fullest broker to the emptiest,
-   the one whose size is nearest to half of their difference.
+4. The numbers of replicas are uneven: one replica at a time moves from the broker with the most to
+   the one with the fewest. Its size is the one that makes stored bytes even at the same time, if it
+   is as large as the moves between the two brokers should be on average.
+5. Stored bytes are uneven: one replica at a time moves from the fullest broker to the emptiest,
+   the one whose size is nearest to half of their difference. If their numbers of replicas would
+   then be uneven, the smallest one moves back in exchange.
 
 Whatever the reason, it moves only to a broker that stays within its limits (`room`).
 A replica never moves to a rack with another replica of its partition, unless it shared a rack
@@ -14,7 +18,8 @@ before. The same holds for nodes, unless a broker that is to be removed cannot b
 The preferred leader's replica is moved only if no follower fits, because the leadership moves too.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import inf
@@ -29,7 +34,7 @@ from chiplog_core.observed.places import (
     domains_of,
     domains_of_others,
 )
-from chiplog_core.rebalance.even import TOLERANCE_PERCENT, is_even
+from chiplog_core.rebalance.even import TOLERANCE_PERCENT, even_counts, is_even
 from chiplog_core.rebalance.measured import Broker, Measurements, Partition, PartitionName, sizes_of
 from chiplog_core.rebalance.movable import MovableReplicas
 from chiplog_core.rebalance.room import Room
@@ -64,8 +69,8 @@ def replica_moves(
     measurements: Measurements,
     settings: Settings,
 ) -> tuple[tuple[ReplicaMove, ...], Room]:
-    """The replica moves, in the order in which they must be applied, and the room that brokers have
-    after them. `orders` are the replicas of each partition after the leader moves.
+    """The replica moves, at most one for each replica, and the room that brokers have after them.
+    `orders` are the replicas of each partition after the leader moves.
 
     Partitions that were not measured, or whose topics are excluded, are not moved.
     """
@@ -75,9 +80,22 @@ def replica_moves(
     if Goal.RACK_AWARE in settings.goals:
         board.separate()
     board.relieve()
-    if Goal.DISK_USAGE in settings.goals and settings.mode is not Mode.REMOVE_BROKERS:
+    if settings.mode is not Mode.REMOVE_BROKERS:
         board.even_out()
-    return tuple(board.moves), board.room
+    return tuple(_net(orders, board)), board.room
+
+
+def _net(
+    orders: Mapping[PartitionName, tuple[BrokerId, ...]], board: "_Board"
+) -> Iterator[ReplicaMove]:
+    """The moves of the board as they are carried out: one that was chosen to move twice moves once,
+    and one that was chosen to come back does not move."""
+    for name in dict.fromkeys(move.name for move in board.moves):
+        before, after = orders[name], board.replicas[name]
+        gone = [broker_id for broker_id in before if broker_id not in after]
+        come = [broker_id for broker_id in after if broker_id not in before]
+        for leaving, to in zip(gone, come, strict=True):
+            yield ReplicaMove(name=name, from_broker=leaving, to_broker=to, bytes=board.bytes[name])
 
 
 def replicas_after(
@@ -105,11 +123,15 @@ def replica_changes(
     )
 
 
+Step = tuple[PartitionName, BrokerId, BrokerId]
+"""The partition of a replica that moves, from which broker and to which."""
+
+
 class _Board:
     """The replicas of each partition while moves are being chosen.
 
     `bytes` are the sizes of the partitions that may be moved, `loads` the stored bytes of each
-    usable broker.
+    usable broker, `counts` the number of replicas of each broker.
     """
 
     def __init__(
@@ -144,6 +166,11 @@ class _Board:
             for broker_id in replicas:
                 if broker_id in self.loads:
                     self.loads[broker_id] += sizes.get(name, 0)
+        self.counts = Counter(chain.from_iterable(self.replicas.values()))
+        leaving = settings.brokers if settings.mode is Mode.REMOVE_BROKERS else ()
+        self.fewest, self.most = even_counts(
+            sum(self.counts[broker_id] for broker_id in (*self.loads, *leaving)), len(self.loads)
+        )
         copying = {partition.name: partition.adding for partition in partitions}
         self.room = Room(brokers, self.replicas, sizes, settings, copying)
         self._most_room: float | None = None
@@ -217,35 +244,111 @@ class _Board:
                 self._to_emptiest(name, broker_id)
 
     def even_out(self) -> None:
-        """Move replicas from fuller to emptier brokers until the loads are even."""
-        movable = MovableReplicas(self.domains, self.replicas, self.bytes)
-        while len(self.moves) < MAX_REPLICA_MOVES and not is_even(self.loads):
-            found = self._best(movable)
-            if found is None:
-                return
-            self._move(*found)
-            movable.set_replicas(found[0], self.replicas[found[0]])
+        """Move replicas until their numbers are even, and then until the stored bytes are.
 
-    def _best(self, movable: MovableReplicas) -> tuple[PartitionName, BrokerId, BrokerId] | None:
-        """The partition, source and target of the best move from a fuller to an emptier broker;
-        None if there is none."""
+        In a large cluster, numbers alone could need all moves of many proposals, while volumes are
+        filling: half of the moves are for bytes.
+        """
+        movable = MovableReplicas(self.domains, self.replicas, self.bytes)
+        has_bytes = Goal.DISK_USAGE in self.settings.goals
+        if Goal.REPLICAS in self.settings.goals:
+            moves_left = MAX_REPLICA_MOVES - len(self.moves)
+            most = MAX_REPLICA_MOVES - moves_left // 2 if has_bytes else MAX_REPLICA_MOVES
+            self._move_all(movable, self._best_number, most)
+        if has_bytes:
+            self._move_all(movable, self._best_bytes, MAX_REPLICA_MOVES)
+
+    def _move_all(
+        self,
+        movable: MovableReplicas,
+        find: Callable[[MovableReplicas], Sequence[Step]],
+        most: int,
+    ) -> None:
+        """Make the moves that `find` finds until there are none, or at most `most` moves."""
+        while (found := find(movable)) and len(self.moves) + len(found) <= most:
+            for name, leaving, to in found:
+                self._move(name, leaving, to)
+                movable.set_replicas(name, self.replicas[name])
+
+    def _best_number(self, movable: MovableReplicas) -> Sequence[Step]:
+        """The best move from a broker with more replicas to one with fewer; none if their numbers
+        are even, or no move makes them more even."""
+        by_count = sorted(self.loads, key=lambda one: (-self.counts[one], -self.loads[one], one))
+        fewest_first = [one for one in reversed(by_count) if self.settings.may_get(one)]
+        for above in by_count:
+            closed = movable.closed_to_all(above)
+            for below in fewest_first:
+                excess = self.counts[above] - self.counts[below]
+                is_even = self.counts[above] <= self.most and self.counts[below] >= self.fewest
+                if is_even or excess < 2:
+                    break  # the next brokers have more
+                if closed.isdisjoint(self.domains[below]):
+                    gap = max(0, self.loads[above] - self.loads[below])
+                    # With this size, half of both differences move.
+                    twice = 2 * gap // excess if Goal.DISK_USAGE in self.settings.goals else 0
+                    largest = self.room.largest[below]
+                    name = movable.best(above, below, twice=twice, least=0, most=largest)
+                    if name is not None:
+                        return [(name, above, below)]
+        return ()
+
+    def _best_bytes(self, movable: MovableReplicas) -> Sequence[Step]:
+        """The best move from a fuller to an emptier broker, or the best exchange if a move makes
+        the numbers of replicas uneven; none if the bytes are even, or nothing makes them so."""
+        if is_even(self.loads):
+            return ()
         by_load = sorted(self.loads, key=lambda broker_id: (-self.loads[broker_id], broker_id))
         emptiest_first = [
             broker_id for broker_id in reversed(by_load) if self.settings.may_get(broker_id)
         ]
         tolerated = TOLERANCE_PERCENT * sum(self.loads.values()) // (100 * len(self.loads))
         for above in by_load:
-            smallest, closed = movable.smallest(above), movable.closed_to_all(above)
+            smallest, closed = movable.smallest(above, 1), movable.closed_to_all(above)
             for below in emptiest_first:
                 gap = self.loads[above] - self.loads[below]
-                if gap <= tolerated or 10 * smallest > 9 * gap:
+                if gap <= tolerated:
                     break  # the next brokers are fuller
                 largest = self.room.largest[below]
-                if largest >= smallest and closed.isdisjoint(self.domains[below]):
-                    name = movable.best(above, below, gap, largest)
+                if largest < smallest or not closed.isdisjoint(self.domains[below]):
+                    continue
+                if not self._keeps_numbers(above, below):
+                    exchange = self._exchange(movable, above, below, gap)
+                    if exchange:
+                        return exchange
+                elif 10 * smallest <= 9 * gap:
+                    # More than nine tenths of the gap would only reverse it.
+                    most = min(largest, 9 * gap // 10)
+                    name = movable.best(above, below, twice=gap, least=1, most=most)
                     if name is not None:
-                        return name, above, below
-        return None
+                        return [(name, above, below)]
+        return ()
+
+    def _keeps_numbers(self, above: BrokerId, below: BrokerId) -> bool:
+        """Whether a replica that moves from `above` to `below` leaves the numbers of replicas as
+        even as the goals want."""
+        more, fewer = self.counts[above], self.counts[below]
+        is_within = more > self.fewest and fewer < self.most
+        return is_within or more > fewer or Goal.REPLICAS not in self.settings.goals
+
+    def _exchange(
+        self, movable: MovableReplicas, above: BrokerId, below: BrokerId, gap: int
+    ) -> Sequence[Step]:
+        """The exchange of a replica on `above` for the smallest one on `below`, so that the stored
+        bytes, which differ by `gap`, come nearest together; none if there is none."""
+        if not self.settings.may_get(above):
+            return ()
+        back = movable.smallest_to(below, above, self.room.largest[above])
+        if back is None:
+            return ()
+        size = movable.size(back)
+        name = movable.best(
+            above,
+            below,
+            twice=gap + 2 * size,
+            least=size + max(1, gap // 10),
+            most=min(self.room.largest[below], size + 9 * gap // 10),
+        )
+        return () if name is None else [(back, below, above), (name, above, below)]
 
     def _to_emptiest(
         self, name: PartitionName, leaving: BrokerId, closed: frozenset[Domain] | None = None
@@ -266,7 +369,11 @@ class _Board:
             if broker_id not in self.replicas[name] and size <= self.room.largest[broker_id]
         ]
         if fitting:
-            to = min(fitting, key=lambda broker_id: (self.loads[broker_id], broker_id))
+            has_goal = Goal.REPLICAS in self.settings.goals
+            to = min(
+                fitting,
+                key=lambda one: (has_goal and self.counts[one] >= self.most, self.loads[one], one),
+            )
             self._move(name, leaving, to)
         return bool(fitting)
 
@@ -277,6 +384,8 @@ class _Board:
         self.replicas[name] = tuple(
             to if broker_id == leaving else broker_id for broker_id in self.replicas[name]
         )
+        self.counts[leaving] -= 1
+        self.counts[to] += 1
         self.room.move(leaving, to, size)
         self._most_room = None
         self.loads[to] += size

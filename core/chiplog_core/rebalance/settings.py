@@ -40,6 +40,8 @@ class Goal(StrEnum):
     """No broker holds more replicas than it may."""
     DISK_CAPACITY = "DiskCapacityGoal"
     """No broker's replicas use more of its volume than they may."""
+    REPLICAS = "ReplicaDistributionGoal"
+    """All brokers hold nearly the same number of replicas."""
     LEADER_BYTES_IN = "LeaderBytesInDistributionGoal"
     LEADER_REPLICAS = "LeaderReplicaDistributionGoal"
     DISK_USAGE = "DiskUsageDistributionGoal"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.rebalance.brokers_load import Readings, measured_load
+from chiplog_core.rebalance.even import even_counts
 from chiplog_core.rebalance.measured import PartitionName
 from chiplog_core.rebalance.settings import Goal
 
@@ -22,6 +23,8 @@ class Skew:
     0 if the excess cannot be reduced or is too small to matter."""
 
     bytes_percent: int
+    replicas_percent: int
+    """Of the number of replicas."""
     leaders_percent: int
     """Of the number of leaders."""
     idle_leaders_percent: int | None
@@ -36,20 +39,20 @@ class Skew:
         is_by_rate = Goal.LEADER_BYTES_IN in goals
         return self.idle_leaders_percent if is_by_rate else self.leaders_percent
 
-
-def highest_percent(
-    goals: frozenset[Goal], *, of_bytes: int, of_leaders: int | None, of_bytes_in: int | None
-) -> int | None:
-    """The highest of those that a proposal with these goals evens out; None if one of them is not
-    known. `of_leaders` is that of `Skew.leaders_for` the goals."""
-    by_goal = {
-        Goal.DISK_USAGE: of_bytes,
-        Goal.LEADER_REPLICAS: of_leaders,
-        Goal.LEADER_BYTES_IN: of_bytes_in,
-    }
-    found = [percent for goal, percent in by_goal.items() if goal in goals]
-    known = [percent for percent in found if percent is not None]
-    return max(known, default=0) if len(known) == len(found) else None
+    def by_goal(self, goals: frozenset[Goal]) -> dict[Goal, int] | None:
+        """What a proposal with these goals evens out; None if one of them is not known."""
+        found = {
+            Goal.REPLICAS: self.replicas_percent,
+            Goal.DISK_USAGE: self.bytes_percent,
+            Goal.LEADER_REPLICAS: self.leaders_for(goals),
+            Goal.LEADER_BYTES_IN: self.bytes_in_percent,
+        }
+        known = {
+            goal: percent
+            for goal, percent in found.items()
+            if goal in goals and percent is not None
+        }
+        return known if len(known) == len(goals & found.keys()) else None
 
 
 def skew_of(
@@ -68,7 +71,7 @@ def skew_of(
     rates = {} if earlier is None else measured_load(earlier, readings, partitions)
     without_rate = len(partitions) - len(rates)
     has_rates = 100 * without_rate <= MAX_WITHOUT_RATE_PERCENT * len(partitions)
-    stored, taken, led = (_Loads(brokers) for _ in range(3))
+    stored, held, taken, led = (_Loads(brokers) for _ in range(4))
     busy = dict.fromkeys(brokers, 0)
     for name, state in partitions.items():
         if state.leader is None:
@@ -85,8 +88,10 @@ def skew_of(
             busy[leader] += 1
         for broker_id in state.replicas:
             stored.add(broker_id, counted.bytes)
+            held.add(broker_id, 1)
     return Skew(
         bytes_percent=stored.above_mean_percent(stored.largest, least=MIN_EXCESS_BYTES),
+        replicas_percent=held.above_mean_percent({}, least=held.least_uneven()),
         # The number of leaders is even if the highest is the mean, rounded up.
         leaders_percent=led.above_mean_percent({}, least=1),
         idle_leaders_percent=led.above_mean_percent(busy, least=1) if has_rates else None,
@@ -112,6 +117,12 @@ class _Loads:
         if broker_id in self.sums:
             self.sums[broker_id] += load
             self.largest[broker_id] = max(self.largest[broker_id], load)
+
+    def least_uneven(self) -> int:
+        """By how many the highest number must exceed the mean, rounded up, so that a proposal makes
+        the numbers even."""
+        total, count = sum(self.sums.values()), len(self.sums)
+        return even_counts(total, count)[1] + 1 - -(-total // count) if count else 1
 
     def above_mean_percent(self, stays: Mapping[BrokerId, int], *, least: int) -> int:
         """By how many percent of the mean the worst broker exceeds the mean, or its part that

@@ -45,7 +45,7 @@ from chiplog_core.observed.settings import paused
 from chiplog_core.observed.world import World
 from chiplog_core.rebalance.brokers_load import partitions_of
 from chiplog_core.rebalance.settings import Goal, RebalanceRefused, read_goals
-from chiplog_core.rebalance.skew import Skew, highest_percent
+from chiplog_core.rebalance.skew import Skew
 from chiplog_core.rebalance.usable_brokers import brokers_of
 from chiplog_core.spark.steps import StepEvent
 from chiplog_core.validate.broker_cluster import check_cluster
@@ -385,20 +385,6 @@ class _Steps:
     def _broker_ids(self) -> tuple[BrokerId, ...]:
         return tuple(broker.broker_id for broker in brokers_of(self._view.world))
 
-    def _percent(self) -> int | None:
-        """How uneven the load is, in what a Rebalance would even out; None if it is not known."""
-        status = self._status
-        of_bytes = status.bytes_skew_percent
-        settings = self._settings.get(AutoRebalanceMode.IMBALANCE)
-        if settings is None or of_bytes is None:
-            return None
-        return highest_percent(
-            self._goals(settings),
-            of_bytes=of_bytes,
-            of_leaders=status.leaders_skew_percent,
-            of_bytes_in=status.bytes_in_skew_percent,
-        )
-
     def _goals(self, settings: AutoRebalance) -> frozenset[Goal]:
         """What a Rebalance of this mode aims at; everything if its template cannot be used."""
         template = self._template(settings)
@@ -415,6 +401,7 @@ class _Steps:
             self._set(
                 imbalanced_since=None,
                 bytes_skew_percent=None,
+                replicas_skew_percent=None,
                 leaders_skew_percent=None,
                 bytes_in_skew_percent=None,
                 left_skew_percent=None,
@@ -424,14 +411,16 @@ class _Steps:
             )
         if settings is None or not self._view.is_measured:
             return
-        skew = self._view.skew
+        skew, goals = self._view.skew, self._goals(settings)
         threshold = settings.threshold or DEFAULT_THRESHOLD_PERCENT
         self._set(
             bytes_skew_percent=None if skew is None else skew.bytes_percent,
-            leaders_skew_percent=None if skew is None else skew.leaders_for(self._goals(settings)),
+            replicas_skew_percent=None if skew is None else skew.replicas_percent,
+            leaders_skew_percent=None if skew is None else skew.leaders_for(goals),
             bytes_in_skew_percent=None if skew is None else skew.bytes_in_percent,
         )
-        percent = self._percent()
+        found = None if skew is None else skew.by_goal(goals)
+        percent = None if found is None else max(found.values(), default=0)
         if percent is not None:
             self._note_left(percent)
         is_above = percent is not None and percent > self._tolerated_percent(threshold)

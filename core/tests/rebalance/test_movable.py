@@ -30,13 +30,14 @@ def plainly_best(
     replicas: Replicas,
     sizes: dict[PartitionName, int],
     route: tuple[BrokerId, BrokerId],
-    gap: int,
+    twice: int,
+    limits: tuple[int, int],
 ) -> PartitionName | None:
     above, below = route
     found = [
-        (replicas[one][0] == above, abs(2 * size - gap), one)
+        (replicas[one][0] == above, abs(2 * size - twice), one)
         for one, size in sizes.items()
-        if 0 < 10 * size <= 9 * gap and fits(places, replicas[one], above, below)
+        if limits[0] <= size <= limits[1] and fits(places, replicas[one], above, below)
     ]
     return min(found)[2] if found else None
 
@@ -62,11 +63,15 @@ def test_the_best_move_is_what_a_plain_search_finds(seed: int) -> None:
     moves = 0
     for _ in range(200):
         above, below = rng.sample(ids, 2)
-        gap = rng.randint(1, 120)
-        found = movable.best(above, below, gap)
-        assert found == plainly_best(places, replicas, sizes, (above, below), gap)
-        held = [sizes[one] for one in sizes if sizes[one] and above in replicas[one]]
-        assert movable.smallest(above) == min(held, default=float("inf"))
+        twice, least, most = rng.randint(0, 120), rng.randint(0, 5), rng.randint(10, 100)
+        middle = max(least, min(twice // 2, most))
+        found = movable.best(above, below, twice=2 * middle, least=least, most=most)
+        route = above, below
+        assert found == plainly_best(places, replicas, sizes, route, 2 * middle, (least, most))
+        held = [sizes[one] for one in sizes if sizes[one] >= least and above in replicas[one]]
+        assert movable.smallest(above, least) == min(held, default=float("inf"))
+        back = movable.smallest_to(below, above, most)
+        assert back == plainly_best(places, replicas, sizes, (below, above), 0, (0, most))
         if found is not None:
             assert movable.closed_to_all(above).isdisjoint(domains[below])
             moves += 1

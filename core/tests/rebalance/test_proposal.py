@@ -110,7 +110,7 @@ def test_a_cluster_with_all_leaders_on_one_broker_and_a_hot_key() -> None:
     assert [one["leaders"] for one in document["figures"]["after"]] == [2, 2, 2]
     assert document["numLeaderMovements"] == 4
     assert document["leaderRateDeviationPercent"] <= 5
-    assert document["onDemandBalancednessScoreBefore"] == 33
+    assert document["onDemandBalancednessScoreBefore"] == 50
     assert document["onDemandBalancednessScoreAfter"] > 95
     assert document["monitoredPartitionsPercentage"] == 100
     assert document["advice"][0]["reasons"] == ["HotKey"]

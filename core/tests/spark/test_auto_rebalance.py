@@ -38,9 +38,17 @@ REMOVE = {"mode": "remove-brokers"}
 IMBALANCE = {"mode": "imbalance", "threshold": 30}
 
 
-def uneven(stored: int, leaders: int = 0, *, idle: int | None = 0, rate: int | None = 0) -> Skew:
+def uneven(
+    stored: int,
+    leaders: int = 0,
+    *,
+    replicas: int = 0,
+    idle: int | None = 0,
+    rate: int | None = 0,
+) -> Skew:
     return Skew(
         bytes_percent=stored,
+        replicas_percent=replicas,
         leaders_percent=leaders,
         idle_leaders_percent=idle,
         bytes_in_percent=rate,
