@@ -46,6 +46,16 @@ class ObjectsCollector(Collector):
             ),
         )
         yield self._family(
+            kinds.BROKER_CLUSTERS,
+            GaugeMetricFamily(
+                "chiplog_brokercluster_partitions_sharing_domain",
+                "Partitions of users with two replicas on one node or in one rack, although "
+                "another one with a broker that takes replicas has none of them.",
+                labels=CLUSTER,
+            ),
+            value_of=_sharing,
+        )
+        yield self._family(
             kinds.TOPICS,
             GaugeMetricFamily(
                 "chiplog_topic_ready",
@@ -92,7 +102,7 @@ class ObjectsCollector(Collector):
             spec = _mapping(manifest.get("spec"))
             name = (str(spec.get(name_field) or key_of(manifest).name),) if name_field else ()
             labels = (*cluster, *name)
-            found[labels] = min(value, found.get(labels, 1))
+            found[labels] = min(value, found.get(labels, value))
         for labels, value in sorted(found.items()):
             family.add_metric(labels, value)
         return family
@@ -125,6 +135,12 @@ def _ready(manifest: Manifest) -> int:
     """1 if the condition Ready is true, else 0."""
     ready = condition_of(manifest, ConditionType.READY.value)
     return int(ready.get("status") == ConditionStatus.TRUE.value)
+
+
+def _sharing(manifest: Manifest) -> int | None:
+    """How many partitions share a node or rack without need; None before it is known."""
+    found = _mapping(manifest.get("status")).get("sharingPartitions")
+    return found if isinstance(found, int) else None
 
 
 def _objective(manifest: Manifest) -> int | None:

@@ -15,6 +15,10 @@ from chiplog_core.model.spark_run import Count, RunNumber
 
 DEFAULT_THRESHOLD_PERCENT = 20
 
+MAX_GOALS = 30
+
+GoalName = Annotated[str, Length(100, minimum=1)]
+
 Ids = Annotated[tuple[BrokerId, ...], Items(MAX_BROKERS, unique=True)]
 
 
@@ -91,6 +95,25 @@ class AutoRebalance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftUneven:
+    """How uneven the load was for one goal after a Rebalance."""
+
+    goal: Annotated[GoalName, "The goal that could not be met completely."]
+    value: Annotated[
+        Count,
+        "The highest percentage above the mean in the first minutes after the Rebalance; for "
+        "RackAwareGoal the number of partitions with two replicas on one node or in one rack. The "
+        "next one begins for this goal if the load stays more uneven than that by more than 5 "
+        "points (by one partition), or if there are other brokers. If the load has been more even "
+        "for 7 days, the highest value of these is taken.",
+    ]
+    highest: Annotated[Count, "The highest value since highestSince."]
+    highest_since: Annotated[
+        datetime, "When the 7 days began after which the value may be lowered."
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AutoRebalanceStatus:
     """What the operator rebalances automatically."""
 
@@ -123,8 +146,8 @@ class AutoRebalanceStatus:
     ] = None
     imbalanced_since: Annotated[
         datetime | None,
-        "Since when the load has been more uneven than the threshold, and by more than 5 points "
-        "more uneven than leftSkewPercent.",
+        "Since when the load has been too uneven for a goal: above the threshold, and by more than "
+        "5 points above what the last Rebalance left.",
     ] = None
     bytes_skew_percent: Annotated[
         Count | None,
@@ -147,17 +170,15 @@ class AutoRebalanceStatus:
         "By how many percent the bytes per second that are written to the leaders of the busiest "
         "broker exceed the mean. The excess that one partition alone causes does not count.",
     ] = None
-    left_skew_percent: Annotated[
-        Count | None,
-        "By how many percent the load was too uneven at most in the first minutes after mode "
-        "imbalance last evened it out: what that could not even out. The next one begins if the "
-        "load stays more uneven than that by more than 5 points, or if there are other brokers. If "
-        "the load has been more even for 7 days, the highest value of these is taken.",
-    ] = None
-    left_brokers: Annotated[Ids, "Ids of the brokers for which leftSkewPercent holds."] = ()
-    left_highest_percent: Annotated[
-        Count | None, "By how many percent the load was too uneven at most since leftHighestSince."
-    ] = None
-    left_highest_since: Annotated[
-        datetime | None, "When the 7 days began after which leftSkewPercent may be lowered."
-    ] = None
+    uneven_goals: Annotated[
+        tuple[GoalName, ...],
+        "The goals for which the load is too uneven now, since imbalancedSince.",
+        Items(MAX_GOALS, unique=True),
+    ] = ()
+    left: Annotated[
+        tuple[LeftUneven, ...],
+        "What the last Rebalance of mode imbalance could not even out, for each of its goals; "
+        "empty while that is not known yet.",
+        Items(MAX_GOALS, key=("goal",)),
+    ] = ()
+    left_brokers: Annotated[Ids, "Ids of the brokers for which left holds."] = ()

@@ -338,6 +338,12 @@ class BrokerClusterStatus:
         "Number of partitions with fewer in-sync replicas than replicas.",
         Range(0, MAX_INT32),
     ] = None
+    sharing_partitions: Annotated[
+        int | None,
+        "Number of partitions, without internal topics, that have two replicas on one node or in "
+        "one rack, although another one with a broker that takes replicas has none of them.",
+        Range(0, MAX_INT32),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from chiplog_core.model.verdicts import (
 from chiplog_core.naming import api, labels
 from chiplog_core.naming.taken_names import REMEDY
 from chiplog_core.observed.broker_states import BrokerStates
+from chiplog_core.observed.places import Level
 from chiplog_core.observed.settings import Settings
 from chiplog_core.observed.volumes import size_reached
 from chiplog_core.observed.world import World
@@ -128,6 +129,7 @@ def _described(
         consumer_offsets=offsets_status(world) or status.consumer_offsets,
         offline_partitions=counts.offline,
         under_replicated_partitions=counts.under_replicated,
+        sharing_partitions=counts.sharing,
     )
 
 
@@ -146,7 +148,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
             *_without_jobs(facts.settings),
             *_not_rebalanced(facts.world),
             *_losing_volumes(facts.world),
-            *_sharing_nodes(facts.counts),
+            *_sharing(facts.counts),
         ]
     )
     verdicts += _disk_pressure(facts.world)
@@ -243,28 +245,32 @@ def _losing_volumes(world: World) -> Iterator[Verdict]:
         yield holds(ConditionType.WARNING, "VolumeBeingDeleted", message)
 
 
-def _sharing_nodes(counts: Counts) -> Iterator[Verdict]:
-    """A warning about partitions that would lose two replicas with one node, although there are
-    enough nodes."""
-    pinned = counts.pinned_sharing
-    if not counts.sharing_nodes and not pinned:
-        return
-    nodes = ", ".join(sorted(counts.shared_nodes)[:10])
-    message = (
-        f"{_partitions(counts.sharing_nodes + pinned.total())} two replicas on one node ({nodes})"
-    )
-    if counts.sharing_nodes:
-        message += (
-            ", as after a pod moved there, a placement by hand, or because it was created while a "
-            "node was down: a Rebalance with RackAwareGoal separates them"
+def _sharing(counts: Counts) -> Iterator[Verdict]:
+    """Warnings about partitions that would lose two replicas with one node or rack, although
+    another one has none of them."""
+    for level, where, reason, why in (
+        (Level.NODE, "on one node", "ReplicasShareNode", "a pod moved there"),
+        (Level.RACK, "in one rack", "ReplicasShareRack", "spec.rack was set"),
+    ):
+        found = counts.sharing_at.get(level)
+        if found is None:
+            continue
+        number = found.partitions + found.pinned.total()
+        message = (
+            f"{_partitions(number)} two replicas {where} ({', '.join(sorted(found.names)[:10])})"
         )
-    if pinned:
-        topics = ", ".join(sorted(pinned)[:10])
-        message += (
-            f"; spec.assignments of Topic {topics} places {pinned.total()} of them there: change "
-            "it, because no Rebalance moves these"
-        )
-    yield holds(ConditionType.WARNING, "ReplicasShareNode", message)
+        if found.partitions:
+            message += (
+                f", as after {why}, a placement by hand, or because it was created while a "
+                f"{level.name.lower()} was down: a Rebalance with RackAwareGoal separates them"
+            )
+        if found.pinned:
+            topics = ", ".join(sorted(found.pinned)[:10])
+            message += (
+                f"; spec.assignments of Topic {topics} places {found.pinned.total()} of them "
+                "there: change it, because no Rebalance moves these"
+            )
+        yield holds(ConditionType.WARNING, reason, message)
 
 
 def _rebuild_refused(refusals: Sequence[RebuildRefusal]) -> Iterator[Verdict]:

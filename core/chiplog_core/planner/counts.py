@@ -1,7 +1,7 @@
 """Counts of partitions that are offline or under-replicated, made once per plan from the observed
 maps."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,6 +9,8 @@ from chiplog_core.ids import BrokerId, PartitionIndex
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
 from chiplog_core.observed.pinned import NONE_PINNED, Pinned
+from chiplog_core.observed.places import Level, Place
+from chiplog_core.observed.shared_domains import SharedDomains
 from chiplog_core.topic_name import is_internal
 
 
@@ -20,6 +22,19 @@ class TopicCounts:
     """Partitions without a live leader."""
     awaiting_reports: list[PartitionState] = field(default_factory=list)
     """Partitions with `reports_wanted` that have a leader or a live broker of their ISR."""
+
+
+@dataclass(slots=True)
+class Sharing:
+    """The partitions of users with two replicas in one failure domain of a level, although another
+    one is free."""
+
+    partitions: int = 0
+    """Those that a Rebalance may separate."""
+    pinned: Counter[str] = field(default_factory=Counter)
+    """Topic name -> its other ones, which spec.assignments places there."""
+    names: set[str] = field(default_factory=set)
+    """The racks, or the nodes, with two replicas of one of them."""
 
 
 @dataclass(slots=True)
@@ -43,54 +58,15 @@ class Counts:
     """Partitions with a reassignment that is not complete."""
     leaving_data: int = 0
     """Other partitions with data of removed replicas to delete."""
-    sharing_nodes: int = 0
-    """Partitions of users with two replicas on one node, although there are enough nodes. Those
-    that their Topics place do not count."""
-    shared_nodes: set[str] = field(default_factory=set)
-    """The nodes with two replicas of such a partition, or of one of `pinned_sharing`."""
-    pinned_sharing: Counter[str] = field(default_factory=Counter)
-    """Topic name -> its partitions with two replicas on one node because spec.assignments says so,
-    although there are enough nodes."""
+    sharing: int = 0
+    """Partitions of users with two replicas in one rack or on one node, although another one is
+    free."""
+    sharing_at: dict[Level, Sharing] = field(default_factory=lambda: defaultdict(Sharing))
+    """The same for racks and for nodes."""
     awaiting_reports: int = 0
     """Sum of `TopicCounts.awaiting_reports`."""
     of_topic: dict[str, TopicCounts] = field(default_factory=dict)
     """Topic name -> its partitions to report; topics without such partitions are missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Nodes:
-    """The nodes of brokers."""
-
-    of_broker: Mapping[BrokerId, str | None]
-    """Those of all brokers that are not retired."""
-    taking: frozenset[str]
-    """Those with a broker that may take replicas now."""
-
-    @classmethod
-    def of(cls, brokers: BrokerStates) -> "_Nodes":
-        staying = {one: broker for one, broker in brokers.by_id.items() if not broker.is_retired}
-        return cls(
-            {one: broker.node for one, broker in staying.items()},
-            frozenset(
-                broker.node
-                for broker in staying.values()
-                if broker.node is not None and broker.may_lead and not broker.is_leaving
-            ),
-        )
-
-    @property
-    def are_shared(self) -> bool:
-        """Whether two brokers share one."""
-        known = [node for node in self.of_broker.values() if node is not None]
-        return len(set(known)) < len(known)
-
-    def needlessly_shared(self, state: PartitionState) -> set[str]:
-        """The nodes with several replicas of the partition, if there are enough nodes for them. One
-        that is being moved counts as it will be."""
-        nodes = (self.of_broker.get(one) for one in state.target)
-        used = Counter(node for node in nodes if node is not None)
-        shared = {node for node, count in used.items() if count > 1}
-        return shared if shared and len(state.target) <= len(self.taking | used.keys()) else set()
 
 
 def count_partitions(
@@ -99,8 +75,7 @@ def count_partitions(
     """Count the partitions of the current generation of each topic. `pinned` are those that their
     Topics place."""
     counts = Counts()
-    nodes = _Nodes.of(brokers)
-    has_shared_nodes = nodes.are_shared
+    domains = shared_domains(brokers)
     for name, partition_map in maps.items():
         spec = partition_map.spec
         for generation in spec.generations:
@@ -116,8 +91,8 @@ def count_partitions(
                 )
                 if not (has_one_replica and state.leader in brokers.leaders):
                     _count(name, state, brokers, counts)
-                    if has_shared_nodes and not is_internal(name):
-                        _count_shared(name, state, nodes, counts, pinned)
+                    if not is_internal(name):
+                        _count_shared(name, state, domains, counts, pinned)
     return counts
 
 
@@ -143,17 +118,31 @@ def _count(name: str, state: PartitionState, brokers: BrokerStates, counts: Coun
     counts.under_replicated += bool(lagging)
 
 
+def shared_domains(brokers: BrokerStates) -> SharedDomains:
+    """The racks and nodes of the brokers that are not retired."""
+    staying = {one: broker for one, broker in brokers.by_id.items() if not broker.is_retired}
+    return SharedDomains.of(
+        {one: Place(broker.rack, broker.node) for one, broker in staying.items()},
+        {one for one, broker in staying.items() if broker.may_lead and not broker.is_leaving},
+    )
+
+
 def _count_shared(
-    name: str, state: PartitionState, nodes: _Nodes, counts: Counts, pinned: Pinned
+    name: str, state: PartitionState, domains: SharedDomains, counts: Counts, pinned: Pinned
 ) -> None:
-    """Count the partition if replicas of it share a node without need."""
-    shared = nodes.needlessly_shared(state)
-    if shared:
-        counts.shared_nodes |= shared
+    """Count the partition if replicas of it share a rack or node without need. One that is being
+    moved counts as it will be."""
+    by_level: dict[Level, set[str]] = {}
+    for level, shared in domains.needless(state.target):
+        by_level.setdefault(level, set()).add(shared)
+    counts.sharing += bool(by_level)
+    for level, names in by_level.items():
+        sharing = counts.sharing_at[level]
+        sharing.names |= names
         if state.partition in pinned.get(name, ()):
-            counts.pinned_sharing[name] += 1
+            sharing.pinned[name] += 1
         else:
-            counts.sharing_nodes += 1
+            sharing.partitions += 1
 
 
 def _is_any_alive(state: PartitionState, brokers: BrokerStates) -> bool:

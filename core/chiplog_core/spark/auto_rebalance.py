@@ -26,6 +26,7 @@ from chiplog_core.model.auto_rebalance import (
     AutoRebalanceMode,
     AutoRebalanceState,
     AutoRebalanceStatus,
+    LeftUneven,
 )
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -41,7 +42,10 @@ from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.roll_policy import UTC
 from chiplog_core.naming import labels
+from chiplog_core.observed.pinned import pinned_partitions
+from chiplog_core.observed.places import Place
 from chiplog_core.observed.settings import paused
+from chiplog_core.observed.shared_domains import SharedDomains
 from chiplog_core.observed.world import World
 from chiplog_core.rebalance.brokers_load import partitions_of
 from chiplog_core.rebalance.settings import Goal, RebalanceRefused, read_goals
@@ -117,6 +121,22 @@ def measures_skew(cluster: BrokerCluster) -> bool:
 def staying_brokers(world: World) -> tuple[BrokerId, ...]:
     """The brokers that serve and are not about to be removed."""
     return tuple(broker.broker_id for broker in brokers_of(world) if broker.is_usable)
+
+
+def separable(world: World, cluster: BrokerCluster) -> int:
+    """How many partitions have two replicas on one node or in one rack that a Rebalance may
+    separate: another one is free, and no Topic places them there."""
+    brokers = brokers_of(world)
+    domains = SharedDomains.of(
+        {one.broker_id: Place(one.rack, one.node) for one in brokers},
+        [one.broker_id for one in brokers if one.is_usable],
+    )
+    pinned = pinned_partitions(world, cluster)
+    partitions = partitions_of(found.spec for found in world.maps.values())
+    return sum(
+        name.partition not in pinned.get(name.topic, ()) and bool(domains.needless(state.target))
+        for name, state in partitions.items()
+    )
 
 
 def next_step(view: AutoView, now: datetime) -> AutoStep:
@@ -240,6 +260,7 @@ class _Steps:
             failure=failure[:MAX_MESSAGE_LENGTH],
             brokers=self._status.brokers if failure else (),
             imbalanced_since=None,
+            uneven_goals=(),
         )
 
     # ---- what begins the next one ----
@@ -298,7 +319,7 @@ class _Steps:
         if found.status.state is RebalanceState.READY:
             self._add_balanced(self._status.brokers)
             if not self._status.brokers:
-                self._set(left_skew_percent=None)  # what it left while it had failed
+                self._set(left=())  # what it left while it had failed
             self._set(failure="", brokers=(), finished_at=self._now)
             return False
         return True
@@ -344,18 +365,25 @@ class _Steps:
             return STAYS
         return timedelta(milliseconds=duration_ms(settings.uneven_for))
 
-    def _tolerated_percent(self, threshold: int) -> float:
-        """How uneven the load may be: up to the threshold, and no more than a little above what the
-        last Rebalance for that reason left. While that is not known yet, no load is too uneven."""
+    def _tolerated(self, goal: Goal, threshold: int) -> float:
+        """How uneven the load may be for a goal: up to the threshold, and no more than a little
+        above what the last Rebalance for that reason left. While that is not known yet, no load is
+        too uneven."""
+        is_by_number = goal is Goal.RACK_AWARE
+        least = 0 if is_by_number else threshold
         if self._status.left_brokers != self._broker_ids():
-            return threshold
-        left = self._status.left_skew_percent
-        return inf if left is None else max(threshold, left + MIN_GROWTH_PERCENT)
+            return least
+        if not self._status.left:
+            return inf
+        left = next((one.value for one in self._status.left if one.goal == goal), None)
+        if left is None:  # it was not a goal then
+            return least
+        return max(least, left if is_by_number else left + MIN_GROWTH_PERCENT)
 
-    def _note_left(self, percent: int) -> None:
-        """Record what the last Rebalance left: the highest percentage in the first minutes after
-        it, because rates vary from one minute to the next. Later it is lowered to the highest one
-        of `LEFT_HOLDS`, and never raised: load that grows slowly grows too."""
+    def _note_left(self, values: Mapping[Goal, int]) -> None:
+        """Record what the last Rebalance left for each goal: the highest value in the first minutes
+        after it, because rates vary from one minute to the next. Later it is lowered to the highest
+        one of `LEFT_HOLDS`, and never raised: load that grows slowly grows too."""
         status = self._status
         is_of_others = status.left_brokers != self._broker_ids()
         if status.state in RUN_STATES or is_of_others or status.finished_at is None:
@@ -363,24 +391,30 @@ class _Steps:
         ended = self._now - status.finished_at
         if ended < SETTLES:
             return
-        left, since = status.left_skew_percent, status.left_highest_since
-        if left is None or ended <= SETTLES + LEFT_WITHIN:
-            left = max(percent, left or 0)
-            self._set(
-                left_skew_percent=left, left_highest_percent=percent, left_highest_since=self._now
-            )
-            return
-        highest = max(percent, status.left_highest_percent or 0)
-        if since is None:  # an older version did not record it
-            self._set(left_highest_percent=percent, left_highest_since=self._now)
-        elif self._now - since < LEFT_HOLDS:
-            self._set(left_highest_percent=highest)
-        else:
-            self._set(
-                left_skew_percent=min(left, highest),
-                left_highest_percent=percent,
-                left_highest_since=self._now,
-            )
+        before = {one.goal: one for one in status.left}
+        is_first = not before or ended <= SETTLES + LEFT_WITHIN
+        found = []
+        for goal, value in sorted(values.items()):
+            old = before.get(goal)
+            if old is None or is_first:
+                left = value if old is None else max(value, old.value)
+                new = LeftUneven(
+                    goal=goal.value, value=left, highest=value, highest_since=self._now
+                )
+            else:
+                new = self._lowered(old, value)
+            if old is not None or is_first:
+                found.append(new)
+        self._set(left=tuple(found))
+
+    def _lowered(self, left: LeftUneven, value: int) -> LeftUneven:
+        """What a Rebalance left, lowered to the highest value of `LEFT_HOLDS`, if these are over.
+        `value` is the present one."""
+        highest = max(value, left.highest)
+        if self._now - left.highest_since < LEFT_HOLDS:
+            return replace(left, highest=highest)
+        lowered = min(left.value, highest)
+        return replace(left, value=lowered, highest=value, highest_since=self._now)
 
     def _broker_ids(self) -> tuple[BrokerId, ...]:
         return tuple(broker.broker_id for broker in brokers_of(self._view.world))
@@ -404,10 +438,9 @@ class _Steps:
                 replicas_skew_percent=None,
                 leaders_skew_percent=None,
                 bytes_in_skew_percent=None,
-                left_skew_percent=None,
+                uneven_goals=(),
+                left=(),
                 left_brokers=(),
-                left_highest_percent=None,
-                left_highest_since=None,
             )
         if settings is None or not self._view.is_measured:
             return
@@ -419,13 +452,18 @@ class _Steps:
             leaders_skew_percent=None if skew is None else skew.leaders_for(goals),
             bytes_in_skew_percent=None if skew is None else skew.bytes_in_percent,
         )
-        found = None if skew is None else skew.by_goal(goals)
-        percent = None if found is None else max(found.values(), default=0)
-        if percent is not None:
-            self._note_left(percent)
-        is_above = percent is not None and percent > self._tolerated_percent(threshold)
+        values = None if skew is None else skew.by_goal(goals)
+        if values is None:
+            self._set(imbalanced_since=None, uneven_goals=())
+            return
+        if Goal.RACK_AWARE in goals:
+            values[Goal.RACK_AWARE] = separable(self._view.world, self._view.cluster)
+        self._note_left(values)
+        too_uneven = sorted(
+            goal.value for goal, value in values.items() if value > self._tolerated(goal, threshold)
+        )
         since = self._status.imbalanced_since or self._now
-        self._set(imbalanced_since=since if is_above else None)
+        self._set(imbalanced_since=since if too_uneven else None, uneven_goals=tuple(too_uneven))
 
     def _begin(self, mode: AutoRebalanceMode, brokers: tuple[BrokerId, ...]) -> None:
         """Record the name of a new Rebalance. It is created in the next pass, when the status has
@@ -443,12 +481,7 @@ class _Steps:
             self._step.delete = last
         is_addition = mode is AutoRebalanceMode.ADD_BROKERS
         if not is_addition:
-            self._set(
-                left_skew_percent=None,  # not known before it has ended
-                left_brokers=self._broker_ids(),
-                left_highest_percent=None,
-                left_highest_since=None,
-            )
+            self._set(left=(), left_brokers=self._broker_ids())  # not known before it has ended
         self._set(
             state=AutoRebalanceState.ON_SCALE_UP
             if is_addition
@@ -461,7 +494,8 @@ class _Steps:
         why = (
             f"brokers {', '.join(map(str, brokers))} were added"
             if is_addition
-            else f"the load has been uneven since {self._status.imbalanced_since:%H:%M:%S} UTC"
+            else f"the load has been uneven since {self._status.imbalanced_since:%H:%M:%S} UTC "
+            f"({', '.join(self._status.uneven_goals)})"
         )
         self._step.events.append(StepEvent(False, BEGUN, f"{why}: Rebalance {name} begins"))
 

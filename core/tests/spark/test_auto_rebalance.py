@@ -28,6 +28,7 @@ from chiplog_core.spark.auto_rebalance import (
     measures_skew,
     next_step,
     not_created,
+    separable,
     staying_brokers,
 )
 from tests.planner.model import Kubernetes
@@ -86,6 +87,11 @@ class Cluster:
     @property
     def is_uneven(self) -> bool:
         return self.status.imbalanced_since is not None
+
+    @property
+    def left(self) -> int | None:
+        """The highest value that the last Rebalance left for any goal."""
+        return max((one.value for one in self.status.left), default=None)
 
     def view(self, **view: Any) -> AutoView:
         return AutoView(
@@ -458,14 +464,14 @@ def evened_once(skew: Skew, **auto: Any) -> Cluster:
 def test_what_a_rebalance_could_not_even_out_begins_no_other_one() -> None:
     cluster = evened_once(WORSE)
     cluster.looks(24 * 60, seconds=60, skew=UNEVEN)
-    assert (len(cluster.created), cluster.status.left_skew_percent) == (1, 31)
+    assert (len(cluster.created), cluster.left) == (1, 31)
     cluster.looks(120, seconds=60, skew=uneven(36))
     assert (len(cluster.created), cluster.is_uneven) == (1, False)
     cluster.looks(10, seconds=60, skew=WORSE)
     assert len(cluster.created) == 2
     cluster.ends(RebalanceState.READY)
     cluster.looks(10, seconds=60, skew=WORSE)
-    assert cluster.status.left_skew_percent == 37
+    assert cluster.left == 37
 
 
 @pytest.mark.parametrize("noise", [0, 0.03, 0.1, 0.3])
@@ -500,9 +506,9 @@ def test_a_night_without_load_is_not_what_was_left() -> None:
     for _ in range(14):
         cluster.looks(16 * 6, seconds=600, skew=WORSE)
         cluster.looks(8 * 6, seconds=600, skew=uneven(0))
-    assert (len(cluster.created), cluster.status.left_skew_percent) == (1, 37)
+    assert (len(cluster.created), cluster.left) == (1, 37)
     cluster.looks(15 * 24, seconds=3600, skew=uneven(3))
-    assert cluster.status.left_skew_percent == 3, "a long time of even load is"
+    assert cluster.left == 3, "a long time of even load is"
     cluster.looks(10, seconds=60, skew=UNEVEN)
     assert len(cluster.created) == 2
 
@@ -510,9 +516,9 @@ def test_a_night_without_load_is_not_what_was_left() -> None:
 def test_a_status_of_an_older_version_is_understood() -> None:
     cluster = evened_once(WORSE)
     cluster.looks(10, seconds=60, skew=WORSE)
-    cluster.write(replace(cluster.status, left_highest_percent=None, left_highest_since=None))
+    cluster.write(replace(cluster.status, left=()))  # it had one value for all goals
     cluster.looks(8 * 24, seconds=3600, skew=uneven(10))
-    assert (len(cluster.created), cluster.status.left_skew_percent) == (1, 10)
+    assert (len(cluster.created), cluster.left) == (1, 10)
 
 
 def test_one_that_failed_has_left_nothing() -> None:
@@ -522,7 +528,7 @@ def test_one_that_failed_has_left_nothing() -> None:
     cluster.looks(120, seconds=60, skew=WORSE)
     cluster.ends(RebalanceState.READY)
     cluster.looks(20, seconds=60, skew=uneven(3))
-    assert (len(cluster.created), cluster.status.left_skew_percent) == (1, 3)
+    assert (len(cluster.created), cluster.left) == (1, 3)
     cluster.looks(60, seconds=60, skew=WORSE)
     assert len(cluster.created) == 2
     cluster.ends(RebalanceState.NOT_READY)
@@ -562,6 +568,99 @@ def test_what_was_left_does_not_hold_for_other_brokers() -> None:
     assert (len(cluster.created), cluster.status.left_brokers) == (2, (1, 2, 3, 4))
 
 
+def left_of(cluster: Cluster) -> dict[str, int]:
+    return {one.goal: one.value for one in cluster.status.left}
+
+
+def test_what_was_left_for_one_goal_does_not_hide_another_one() -> None:
+    """Bytes are uneven by 80 %, as one huge partition makes them. Then leaders get uneven."""
+    cluster = evened_once(uneven(80))
+    assert cluster.told == ["AutoRebalanceBegun"]
+    cluster.looks(120, seconds=60, skew=uneven(80, idle=10))
+    assert left_of(cluster) == {
+        "DiskUsageDistributionGoal": 80,
+        "LeaderBytesInDistributionGoal": 0,
+        "LeaderReplicaDistributionGoal": 10,
+        "RackAwareGoal": 0,
+        "ReplicaDistributionGoal": 0,
+    }
+    assert (len(cluster.created), cluster.is_uneven) == (1, False)
+    cluster.look(60, skew=uneven(80, idle=60))
+    assert cluster.status.uneven_goals == ("LeaderReplicaDistributionGoal",)
+    step = None
+    for _ in range(10):
+        found = cluster.look(60, skew=uneven(80, idle=60))
+        step = found if found.events else step
+    assert len(cluster.created) == 2
+    assert step is not None
+    assert "UTC (LeaderReplicaDistributionGoal): Rebalance" in step.events[0].message
+
+
+def test_numbers_of_replicas_that_stay_uneven_begin_a_rebalance() -> None:
+    cluster = Cluster(IMBALANCE)
+    cluster.look(60, skew=uneven(0, replicas=31))
+    assert cluster.status.uneven_goals == ("ReplicaDistributionGoal",)
+    assert cluster.status.replicas_skew_percent == 31
+    cluster.looks(10, seconds=60, skew=uneven(0, replicas=31))
+    assert len(cluster.created) == 1
+
+
+def test_a_goal_that_was_added_is_judged_by_the_threshold() -> None:
+    cluster = Cluster({**IMBALANCE, "template": "wanted"})
+    cluster.template(goals=("DiskUsageDistributionGoal",))
+    cluster.looks(10, seconds=60, skew=uneven(50))
+    cluster.ends(RebalanceState.READY)
+    cluster.looks(120, seconds=60, skew=uneven(50, replicas=90))
+    assert left_of(cluster) == {"DiskUsageDistributionGoal": 50}
+    cluster.template(goals=("DiskUsageDistributionGoal", "ReplicaDistributionGoal"))
+    cluster.looks(10, seconds=60, skew=uneven(50, replicas=90))
+    assert len(cluster.created) == 2
+
+
+def sharing(cluster: Cluster, *nodes: str) -> None:
+    """From now on the brokers are on these nodes."""
+    brokers = dict(cluster.kubernetes.brokers)
+    for broker_id, node in zip(sorted(brokers), nodes, strict=True):
+        one = brokers[broker_id]
+        brokers[broker_id] = replace(one, spec=replace(one.spec, node=node))
+    cluster.changes = {"brokers": brokers}
+
+
+def test_replicas_that_share_a_node_without_need_are_separated_once() -> None:
+    cluster = Cluster(IMBALANCE)
+    sharing(cluster, "a", "a", "a")
+    cluster.looks(10, seconds=60, skew=uneven(0))
+    assert (cluster.created, cluster.is_uneven) == ([], False), "no other node is free"
+    sharing(cluster, "a", "a", "b")
+    shared = separable(cluster.view().world, cluster.kubernetes.cluster)
+    assert shared == 2, "of six partitions on two of three brokers"
+    cluster.look(60, skew=uneven(0))
+    assert cluster.status.uneven_goals == ("RackAwareGoal",)
+    cluster.looks(10, seconds=60, skew=uneven(0))
+    assert len(cluster.created) == 1
+    cluster.ends(RebalanceState.READY)
+    cluster.looks(240, seconds=60, skew=uneven(0))
+    assert len(cluster.created) == 1, "what one could not separate, the next one could not"
+    assert left_of(cluster)["RackAwareGoal"] == 2
+
+
+def test_without_the_goal_replicas_may_share_a_node() -> None:
+    cluster = Cluster({**IMBALANCE, "template": "wanted"})
+    cluster.template(goals=("DiskUsageDistributionGoal",))
+    sharing(cluster, "a", "a", "b")
+    cluster.looks(20, seconds=60, skew=uneven(0))
+    assert cluster.created == []
+
+
+def test_what_topics_place_is_not_separated() -> None:
+    cluster = Cluster(IMBALANCE)
+    entries = [{"partition": one, "replicas": [1, 2]} for one in range(6)]
+    cluster.kubernetes.apply(topic("t0", partitions=6, replicas=2, assignments=entries))
+    cluster.kubernetes.settle()
+    sharing(cluster, "a", "a", "b")
+    assert separable(cluster.view().world, cluster.kubernetes.cluster) == 0
+
+
 BY_NUMBER, BY_RATE = "LeaderReplicaDistributionGoal", "LeaderBytesInDistributionGoal"
 
 
@@ -597,7 +696,7 @@ def test_what_is_not_known_for_a_moment_is_not_what_was_left() -> None:
     for _ in range(60):
         cluster.look(60, skew=uneven(0, idle=None, rate=None))
         cluster.looks(10, seconds=60, skew=uneven(0, rate=40))
-    assert (len(cluster.created), cluster.status.left_skew_percent) == (1, 40)
+    assert (len(cluster.created), cluster.left) == (1, 40)
 
 
 def test_how_long_the_load_must_be_uneven_can_be_set() -> None:

@@ -62,6 +62,7 @@ def test_a_cluster_is_told_of_while_it_is_there(bench: Any) -> None:
     assert before[f"kafka_controller_kafkacontroller_activecontrollercount{{{OF_CLUSTER}}}"] == 1
     assert before[f"chiplog_topic_ready{{{OF_CLUSTER},topic=orders}}"] == 1
     assert before[f"chiplog_brokercluster_ready{{{OF_CLUSTER}}}"] in {0, 1}
+    assert before[f"chiplog_brokercluster_partitions_sharing_domain{{{OF_CLUSTER}}}"] == 0
     unclean = "kafka_controller_controllerstats_uncleanleaderelections_total"
     assert before[f"{unclean}{{{OF_CLUSTER}}}"] == 0
     assert before[f"chiplog_operator_actions_total{{action=Create,{OF_PLAN}}}"] >= 4
