@@ -97,7 +97,8 @@ def _too_many_replicas(
         yield Problem(
             "spec.replicas",
             f"is {count}, but there are {replicas} replicas, {replicas - most} more than "
-            f"{count} brokers of spec.brokerCapacity.maxReplicas {limits.max_replicas} may hold",
+            f"{count} broker{'s' if count > 1 else ''} of spec.brokerCapacity.maxReplicas "
+            f"{limits.max_replicas} may hold",
             "delete topics, raise that limit, or set it back",
         )
 

@@ -126,7 +126,7 @@ def test_all_reasons_are_told_at_once() -> None:
     kubernetes = running()
     message = scaled(kubernetes, 1, brokerCapacity={"maxReplicas": 6})
     assert "these topics have more replicas: orders (2)" in message
-    assert "15 more than 1 brokers of spec.brokerCapacity.maxReplicas 6" in message
+    assert "15 more than 1 broker of spec.brokerCapacity.maxReplicas 6" in message
     assert removed(kubernetes) == set()
 
 
