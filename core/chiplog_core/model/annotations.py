@@ -84,7 +84,9 @@ USERS_KEYS: Final = frozenset(
 """Keys of annotations that users set."""
 OPERATORS_KEYS: Final = frozenset({labels.ADMIN_REQUEST, labels.MANIFEST_HASH, labels.REVISION})
 """Keys of annotations that the operator sets."""
-CLUSTERS_KEYS: Final = frozenset({labels.MANUAL_ROLLING_UPDATE, labels.APPROVED_REVISION})
+CLUSTERS_KEYS: Final = frozenset(
+    {labels.MANUAL_ROLLING_UPDATE, labels.APPROVED_REVISION, labels.REMOVE_BROKER_IDS}
+)
 """Keys of annotations that users set on a BrokerCluster only."""
 CLUSTERS_KEY_REMEDY: Final = "annotate the BrokerCluster"
 

@@ -46,6 +46,10 @@ APPROVED_REVISION = f"{api.GROUP}/approved-revision"
 """Annotation of a BrokerCluster: the revision (status.revision) to which its brokers may be
 restarted, if spec.rollPolicy.approval is Manual."""
 
+REMOVE_BROKER_IDS = f"{api.GROUP}/remove-broker-ids"
+"""Annotation of a BrokerCluster: ids of brokers, like "2,5", that are removed first, in this order,
+when spec.replicas is lowered. Strimzi has `remove-node-ids`."""
+
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 """Annotation that `kubectl rollout restart` sets in a pod template."""
 

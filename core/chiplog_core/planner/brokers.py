@@ -9,7 +9,6 @@ setting the number of brokers back.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, islice
 
 from chiplog_core.ids import BrokerId, TopicId
 from chiplog_core.model.actions import Action, Create, Replace
@@ -32,6 +31,7 @@ from chiplog_core.planner.maintenance import under_maintenance
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
 from chiplog_core.planner.rebuild_requests import RebuildRequests, next_to_rebuild
+from chiplog_core.planner.removal_order import named_for_removal, staying_ids
 from chiplog_core.planner.scale_in_room import being_removed, room_problems
 from chiplog_core.planner.throttles import throttle_config, throttled_broker
 from chiplog_core.planner.volume_losses import losing_volumes
@@ -130,12 +130,8 @@ def _wanted(
     cluster = settings.valid_cluster
     if cluster is None or not world.is_complete or world.unreadable_brokers:
         return _Wanted(existing, _present_intents(world, existing))
-    ids_to_use = (
-        broker_id
-        for broker_id in map(BrokerId, count(1))
-        if broker_id not in world.brokers or not world.brokers[broker_id].spec.retired
-    )
-    wanted = list(islice(ids_to_use, cluster.spec.replicas))
+    named, bad_name = named_for_removal(cluster.metadata.annotations, world.brokers)
+    wanted = staying_ids(world.brokers, cluster.spec.replicas, named)
     surplus = [broker_id for broker_id in existing if broker_id not in wanted]
     ids = sorted({*wanted, *surplus})
     if surplus and world.unreadable_maps:
@@ -151,10 +147,13 @@ def _wanted(
         no_place = _scale_in_problems(surplus, world, cluster)
         no_room = tuple(room_problems(world, cluster, brokers, surplus, wanted, takers))
         problems = no_place + no_room
+        begun = being_removed(world, surplus)
+        if bad_name is not None and len(begun) < len(surplus):
+            problems = (bad_name, *problems)
         if no_place:
             leaving = ()
-        elif no_room:  # the room for those whose removal has begun was judged then
-            leaving = being_removed(world, surplus)
+        elif problems:  # those whose removal has begun continue
+            leaving = begun
     intents = dict.fromkeys(ids, BrokerIntent.SERVE)
     intents |= dict.fromkeys(drained.intersection(ids), BrokerIntent.DRAIN)
     intents |= dict.fromkeys(leaving, BrokerIntent.REMOVE)

@@ -36,6 +36,7 @@ from chiplog_core.planner.maintenance import maintenance_verdicts, under_mainten
 from chiplog_core.planner.offsets_topic import offsets_status
 from chiplog_core.planner.other_reports import published, with_verdicts
 from chiplog_core.planner.rebuild_requests import LAST_REPLICA
+from chiplog_core.planner.removal_order import named_for_removal
 from chiplog_core.planner.restart_requests import restart_request_problems
 from chiplog_core.planner.roll_report import requested_restarts_text, roll_status, why_not_applied
 from chiplog_core.planner.rollout import Rollout, is_serving
@@ -198,11 +199,19 @@ def _annotation_warning(world: World) -> Iterator[Verdict]:
     """A warning for unknown annotations on the cluster or on brokers' StatefulSets and pods."""
     problems = [
         *unknown_keys(world.metadata, also_known=CLUSTERS_KEYS),
+        *_removal_problems(world),
         *restart_request_problems(world),
         *rebuild_request_problems(world),
     ]
     if problems:
         yield holds(ConditionType.WARNING, "UnknownAnnotation", problems_text(problems[:10]))
+
+
+def _removal_problems(world: World) -> Iterator[Problem]:
+    """The problem with the annotation that names brokers to remove, also while none is removed."""
+    _, problem = named_for_removal(world.metadata.annotations, world.brokers)
+    if problem is not None:
+        yield problem
 
 
 def _merged_by_type(verdicts: list[Verdict]) -> list[Verdict]:

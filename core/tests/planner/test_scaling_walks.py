@@ -32,8 +32,11 @@ class Walk:
 
     def step(self) -> None:
         """One thing happens."""
-        steps = (self.apply, self.scale, self.kill, self.start, self.delete, self.plan, self.obey)
-        (one,) = self.rng.choices(steps, (15, 15, 10, 20, 2, 18, 20))
+        steps = (
+            *(self.apply, self.scale, self.name, self.kill, self.start, self.delete),
+            *(self.plan, self.obey),
+        )
+        (one,) = self.rng.choices(steps, (15, 15, 5, 10, 20, 2, 18, 20))
         one()
 
     def apply(self) -> None:
@@ -50,6 +53,12 @@ class Walk:
 
     def scale(self) -> None:
         self.kubernetes.configure(self.rng.randint(1, MOST_BROKERS), config=OFFSETS)
+
+    def name(self) -> None:
+        """A user names brokers that are to go first."""
+        known = sorted(self.kubernetes.brokers)
+        named = self.rng.sample(known, self.rng.randint(0, min(2, len(known))))
+        self.kubernetes.annotate(remove_broker_ids=",".join(map(str, named)) or None)
 
     def kill(self) -> None:
         alive = [one for one in self.kubernetes.brokers if self._is_running(one)]
