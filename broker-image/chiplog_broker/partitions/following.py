@@ -38,6 +38,7 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.storage.errors import (
     DiskFullError,
     LogClosedError,
+    RecordsTruncatedError,
     StorageError,
     UnexpectedOffsetError,
 )
@@ -295,12 +296,6 @@ class Following:
                 # Our log has changed since this fetch was sent.
                 return Taken.IGNORED
             step = next_step(self._log, self._kept_offset, fetched.answer)
-            if self._sync is not None and isinstance(step, Truncate | StartOver):
-                # A sync fails if its records are removed, and a failed one takes the replica
-                # offline.
-                await asyncio.wait([self._sync])
-                if self.is_over:
-                    return Taken.IGNORED
             try:
                 return await self._carry_out(step, fetched.answer)
             except DiskFullError as full:
@@ -457,6 +452,9 @@ class Following:
             while log.countable_end_offset < log.end_offset and not self._is_over:
                 try:
                     await log.make_durable(log.end_offset)
+                except RecordsTruncatedError:
+                    # The leader's answer removed records during their sync; the rest is synced.
+                    continue
                 except DiskFullError as full:
                     self._retry_later(str(full))
                     await self._clock.sleep(FULL_DISK_RETRY_S)

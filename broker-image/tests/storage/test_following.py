@@ -1,6 +1,7 @@
 """A follower's log under its leader's answers, on a disk that can lose power."""
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Contact, Taken
 from chiplog_broker.storage.config import Durability, LogConfig
+from chiplog_broker.storage.names import EPOCH_CHECKPOINT
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import EpochEndOffset, FetchPartitionResponse
 from tests.storage.follower import EPOCH, LAG_MAX_S, Follower, follower_of
@@ -78,8 +80,8 @@ def test_the_high_watermark_of_another_leader_epoch_does_not_replace_a_sync(run:
     run(scenario)
 
 
-def test_records_are_removed_only_after_their_sync(run: Run, kit: "StorageKit") -> None:
-    """The sync would fail, and the replica would go offline."""
+def test_records_are_removed_during_their_sync(run: Run, kit: "StorageKit") -> None:
+    """That is no failure, which would take the replica offline."""
 
     async def slowly(path: str) -> None:
         for _ in range(100 if path.endswith(".log") else 1):
@@ -94,7 +96,37 @@ def test_records_are_removed_only_after_their_sync(run: Run, kit: "StorageKit") 
         code = ErrorCode.offset_out_of_range
         assert await one.give(error_code=code, log_start_offset=7) is Taken.PROGRESS
         assert (one.log.log_start_offset, one.log.end_offset) == (7, 7)
-        assert one.following.position() == FetchPosition(7, -1, EPOCH, 7)
+        assert await one.position() == FetchPosition(7, -1, EPOCH, 7)
+        assert await one.give(one.batch(7, b"c"), high_watermark=8) is Taken.PROGRESS
+        assert await one.position() == FetchPosition(8, EPOCH, EPOCH, 7)
+        kit.cut_power()
+
+    run(scenario)
+    log = kit.run(kit.reopened())
+    assert (log.log_start_offset, log.end_offset) == (7, 8)
+
+
+def test_a_sync_that_waits_for_room_holds_up_no_removal_of_records(
+    run: Run, kit: "StorageKit"
+) -> None:
+    """The removal may make the room. And whoever waits here holds up all other partitions that
+    are fetched from this leader."""
+
+    def fill_again() -> None:
+        kit.disk.fail_next("replace", errno.ENOSPC, EPOCH_CHECKPOINT, fill_again)
+
+    async def scenario(one: Follower) -> None:
+        fill_again()
+        assert await one.give(one.batch(0, b"a"), high_watermark=3) is Taken.PROGRESS
+        code = ErrorCode.offset_out_of_range
+        taking = asyncio.ensure_future(one.give(error_code=code, log_start_offset=7))
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        is_held_up = not taking.done()
+        kit.disk.fail_no_more()
+        await taking
+        assert not is_held_up
+        assert await one.position() == FetchPosition(7, -1, EPOCH, 7)
 
     run(scenario)
 
