@@ -52,6 +52,8 @@ from chiplog_wire.records.errors import RecordsError
 logger = logging.getLogger(__name__)
 
 FULL_DISK_RETRY_S: Final = 1.0
+MOST_UNSYNCED_BYTES: Final = 64 * 2**20
+"""A replica that fetches on while it syncs waits for the sync at this many bytes."""
 NEVER_S: Final = float("-inf")
 ISR_LANE: Final = 0
 COPY_LANES: Final = 2
@@ -272,7 +274,8 @@ class Following:
 
         An offset below the leader's high watermark acknowledges nothing, so it need not be synced.
         The leader counts only replicas whose acknowledged offsets reach the high watermark, and
-        within a leader epoch that is never lowered.
+        within a leader epoch that is never lowered. But what is fetched faster than the disk can
+        sync would grow with each sync, until the kernel made every write of this broker wait.
         """
         log = self._log
         if self._is_over or not log.is_writable:
@@ -280,6 +283,8 @@ class Following:
         if log.countable_end_offset < log.end_offset:
             self._begin_sync()
             if not (self._is_confirmed and self.lag):
+                return None
+            if log.bytes_from(log.durable_end_offset) >= MOST_UNSYNCED_BYTES:
                 return None
         return FetchPosition(
             log.end_offset, log.last_epoch, self.leader_epoch, log.log_start_offset

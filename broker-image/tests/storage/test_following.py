@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chiplog_broker.partitions import following
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Contact, Taken
 from chiplog_broker.storage.config import Durability, LogConfig
@@ -68,6 +69,29 @@ def test_below_the_leaders_high_watermark_a_fetch_need_not_be_durable(
 
     run(scenario)
     assert kit.run(kit.reopened()).end_offset == 2
+
+
+def test_no_more_is_fetched_than_the_disk_can_sync(
+    run: Run, kit: "StorageKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each sync takes longer than the one before, and so more is written during it."""
+    monkeypatch.setattr(following, "MOST_UNSYNCED_BYTES", 1_000)
+    may_sync = asyncio.Event()
+
+    async def slowly(_: str) -> None:
+        await may_sync.wait()
+
+    async def scenario(one: Follower) -> None:
+        kit.disk.device = slowly
+        fetched = 0
+        while one.following.position() is not None and fetched < 100:
+            await one.give(one.batch(fetched, bytes(100)), high_watermark=200)
+            fetched += 1
+        may_sync.set()
+        assert 1_000 <= one.log.size_bytes <= 1_200
+        assert await one.position() == FetchPosition(fetched, EPOCH, EPOCH, 0)
+
+    run(scenario)
 
 
 def test_the_high_watermark_of_another_leader_epoch_does_not_replace_a_sync(run: Run) -> None:
