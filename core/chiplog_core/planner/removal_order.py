@@ -40,7 +40,8 @@ def named_for_removal(
     if missing:
         staying = [one for one, broker in sorted(brokers.items()) if not broker.spec.retired]
         message = f"names {brokers_named(missing)}, which never existed"
-        remedy = f"name some of the {brokers_named(staying)}, or remove it"
+        some = f"name some of the {brokers_named(staying)}" if staying else "wait for the brokers"
+        remedy = f"{some}, or remove it"
         return (), Problem(field, message, remedy)
     return found, None
 

@@ -68,6 +68,9 @@ SETTLES = timedelta(minutes=2)
 its last move, and a rate is that of a minute."""
 LEFT_WITHIN = timedelta(minutes=5)
 """For so long after that, what the load is at most counts as left by the Rebalance."""
+LEFT_KNOWN_WITHIN = timedelta(hours=1)
+"""If the load was not known for so long after a Rebalance, it is not known what that left: as after
+an update of an operator that recorded one value for all goals. The next one may begin."""
 LEFT_HOLDS = timedelta(days=7)
 """If the load has been more even than the Rebalance left it for so long, that counts as left. It is
 longer than a night or a weekend without load, after which a burst would begin a useless one."""
@@ -392,6 +395,9 @@ class _Steps:
         if ended < SETTLES:
             return
         before = {one.goal: one for one in status.left}
+        if not before and ended > LEFT_KNOWN_WITHIN:
+            self._set(left_brokers=())  # the load may have become uneven since, for a new reason
+            return
         is_first = not before or ended <= SETTLES + LEFT_WITHIN
         found = []
         for goal, value in sorted(values.items()):

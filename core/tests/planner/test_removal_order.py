@@ -168,6 +168,17 @@ def test_a_topic_that_needs_the_brokers_keeps_them() -> None:
     assert "these topics have more replicas: orders (4)" in message(kubernetes)
 
 
+def test_a_cluster_that_is_created_with_names_is_told_to_wait() -> None:
+    kubernetes = Copying(3)
+    kubernetes.annotate(remove_broker_ids="2")
+    one_plan(kubernetes)
+    assert f"{ANNOTATION} names broker 2, which never existed: wait for the brokers, or" in (
+        message(kubernetes, "Warning")
+    )
+    kubernetes.run()
+    assert message(kubernetes, "Warning") == ""
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_without_names_the_lowest_ids_stay(seed: int) -> None:
     """Of those that are not retired, whether they exist or were lost."""

@@ -802,3 +802,18 @@ def test_without_the_field_there_is_no_status_and_a_paused_or_ending_cluster_kee
     cluster.set()
     cluster.look()
     assert cluster.kubernetes.cluster.status.auto_rebalance is None
+
+
+def test_what_an_earlier_version_did_not_record_is_not_what_a_rebalance_left() -> None:
+    """It recorded one value for all goals, and had no goal for the number of replicas."""
+    cluster = Cluster(IMBALANCE)
+    cluster.look(skew=EVEN)
+    long_ago = cluster.kubernetes.now - timedelta(days=30)
+    ids = tuple(staying_brokers(cluster.kubernetes.world()))
+    cluster.write(replace(cluster.status, left_brokers=ids, finished_at=long_ago, runs=1))
+    cluster.looks(10, seconds=60, skew=uneven(0, replicas=150))
+    assert [one.spec.mode for one in cluster.created] == [RebalanceMode.FULL]
+
+    cluster.ends(RebalanceState.READY)
+    cluster.looks(100, seconds=60, skew=uneven(0, replicas=150))
+    assert len(cluster.created) == 1, "what could not be evened out"
