@@ -175,6 +175,11 @@ class _Board:
         self.room = Room(brokers, self.replicas, sizes, settings, copying)
         self._most_room: float | None = None
         self.moves: list[ReplicaMove] = []
+        self._changes: Counter[BrokerId] = Counter()
+        """How often the replicas of each broker, or others of their partitions, have moved."""
+        self._fruitless: set[tuple[BrokerId, BrokerId, int, int]] = set()
+        """Two brokers between which no move makes the bytes more even, and their `_changes` then.
+        Otherwise the same thousand pairs would be tried before each move in a large cluster."""
 
     def evacuate(self) -> None:
         """Move all replicas away from the brokers that are to be removed."""
@@ -267,6 +272,7 @@ class _Board:
         """Make the moves that `find` finds until there are none, or at most `most` moves."""
         while (found := find(movable)) and len(self.moves) + len(found) <= most:
             for name, leaving, to in found:
+                self._changes.update({*self.replicas[name], to})
                 self._move(name, leaving, to)
                 movable.set_replicas(name, self.replicas[name])
 
@@ -311,17 +317,29 @@ class _Board:
                 largest = self.room.largest[below]
                 if largest < smallest or not closed.isdisjoint(self.domains[below]):
                     continue
-                if not self._keeps_numbers(above, below):
-                    exchange = self._exchange(movable, above, below, gap)
-                    if exchange:
-                        return exchange
-                elif 10 * smallest <= 9 * gap:
-                    # More than nine tenths of the gap would only reverse it.
-                    most = min(largest, 9 * gap // 10)
-                    name = movable.best(above, below, twice=gap, least=1, most=most)
-                    if name is not None:
-                        return [(name, above, below)]
+                pair = above, below, self._changes[above], self._changes[below]
+                if pair in self._fruitless:
+                    continue
+                found = self._between(movable, above, below, gap, smallest)
+                if found:
+                    return found
+                self._fruitless.add(pair)
         return ()
+
+    def _between(
+        self, movable: MovableReplicas, above: BrokerId, below: BrokerId, gap: int, smallest: float
+    ) -> Sequence[Step]:
+        """The best move, or the best exchange, between two brokers whose stored bytes differ by
+        `gap`; none if there is none. `smallest` is the size of the smallest replica on `above` that
+        has data."""
+        if not self._keeps_numbers(above, below):
+            return self._exchange(movable, above, below, gap)
+        # More than nine tenths of the gap would only reverse it.
+        most = min(self.room.largest[below], 9 * gap // 10)
+        if smallest > most:
+            return ()
+        name = movable.best(above, below, twice=gap, least=1, most=most)
+        return () if name is None else [(name, above, below)]
 
     def _keeps_numbers(self, above: BrokerId, below: BrokerId) -> bool:
         """Whether a replica that moves from `above` to `below` leaves the numbers of replicas as
