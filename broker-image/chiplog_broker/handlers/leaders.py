@@ -92,6 +92,12 @@ class Leaders:
             self._check_exists(topic, index)
             raise
 
+    def soon(self, topic: str, index: int) -> Partition | None:
+        """The replica of the partition here, if a client that takes it for the leader may know a
+        newer map than this broker; else None."""
+        partition = self._replicas.get(topic, index)
+        return partition if partition is not None and partition.may_lead_soon else None
+
     def elsewhere(
         self, topic: str, index: int, listener: str
     ) -> tuple[LeaderIdAndEpoch, NodeEndpoint] | None:

@@ -5,6 +5,10 @@ answered after the append, acks=all when the high watermark has passed the batch
 idempotent batch waits like the original. Who sent a batch to the wrong broker is told the leader
 (KIP-951), so that it need not ask for metadata, nor wait before it tries again.
 
+A client may hear of a new leader before that broker does. So a batch for a replica that follows is
+held for a moment, until a newer map arrives: then it is appended or refused by that map. An answer
+at once would cost the client a pause, which gets longer with each refusal.
+
 Long work runs in slices: batches whose keys must be checked, and all batches after the first few
 hundred. The connection handles no other request in the meantime.
 """
@@ -18,6 +22,7 @@ from typing import Final
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, Refusal, code_of
+from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.server.call import Answer, Call, SlowRequest
 from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
@@ -38,6 +43,10 @@ OK = int(ErrorCode.none)
 NOT_LEADER = int(ErrorCode.not_leader_or_follower)
 MAX_UNSLICED_BATCHES: Final = 256
 """Batches appended in one slice: some milliseconds. Larger requests take several slices."""
+HOLD_S: Final = 0.2
+"""How long a batch is held that may have arrived before the map that makes this broker its leader.
+Requests behind it on the connection wait, too. Brokers hear of a map within some ten milliseconds
+of each other, and clients pause for 0.1 s and more."""
 LARGE_BYTES: Final = 16 * 1024
 """Records of at least this size are released from memory once they are appended."""
 
@@ -69,11 +78,23 @@ class ProduceHandler:
                     answer = self._append(topic.name, partition, pending, now_ms)
                 except TakesLong:
                     return SlowRequest(self._append_in_slices(pending))
+                if answer.error_code == NOT_LEADER:
+                    replica = self._leaders.soon(topic.name, partition.partition)
+                    if replica is not None:
+                        return SlowRequest(self._append_when_known(replica, pending))
                 pending.answers.append(answer)
                 if partition.records is not None and len(partition.records) >= LARGE_BYTES:
                     # They are in the log, so their buffer can be released while the request waits.
                     topic.partitions[place] = partition._replace(records=None)
         return pending.outcome()
+
+    async def _append_when_known(
+        self, replica: Partition, pending: "PendingProduce"
+    ) -> ProduceResponse | asyncio.Future[Answer] | None:
+        """Append the batches that have no answer yet when a newer map says whether this replica
+        leads, or after `HOLD_S`. Returns what `_append_in_slices` returns."""
+        await replica.wait_for_role(HOLD_S)
+        return await self._append_in_slices(pending)
 
     async def _append_in_slices(
         self, pending: "PendingProduce"

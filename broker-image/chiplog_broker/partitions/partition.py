@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Final
 
 from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import NO_EPOCH, PartitionView
@@ -27,6 +28,7 @@ from chiplog_broker.partitions.waiting import (
     FetchWaiters,
     OnSafe,
     ProduceWaiters,
+    RoleWaiters,
     Watcher,
 )
 from chiplog_broker.ports.clock import Clock
@@ -45,6 +47,9 @@ from chiplog_wire.records.errors import BatchTooLargeError, CorruptBatchError
 from chiplog_wire.records.scan import TakesLong
 
 logger = logging.getLogger(__name__)
+
+COMING_BACK_S: Final = 5.0
+"""For this time after a leadership here clients still come that have not heard of its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +82,7 @@ class Partition:
         "_produce_waiters",
         "_refusals",
         "_reported_log_start",
+        "_role_waiters",
         "_sync",
         "_was_settled",
         "confirmed_epoch",
@@ -141,8 +147,8 @@ class Partition:
         self._context = context
         self._fetch_waiters = context.fetch_waiters
         self._produce_waiters = ProduceWaiters()
-        self._refusals = Refusals()
-        self._gaps = Gaps()
+        self._role_waiters = RoleWaiters()
+        self._refusals, self._gaps = Refusals(), Gaps()
         self._clock = context.clock
         self._sync: asyncio.Task[None] | None = None
         """The running sync of a leader's log, or None."""
@@ -197,6 +203,7 @@ class Partition:
             # sequence gaps (see `refusals`).
             self.note_refusal(ErrorCode.not_leader_or_follower)
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
+            self._role_waiters.end()
         # If a follower that the high watermark waits for does not count any more, the high
         # watermark can advance. Without followers, before and after, nothing changes.
         had_followers = self.followers is not None
@@ -273,11 +280,26 @@ class Partition:
     def resign(self) -> None:
         """Stop serving: waiting requests get an error that makes clients look for the new
         leader."""
+        if self.is_leader:
+            self._role_waiters.led_until_s = self._clock.monotonic_s()
+        self._role_waiters.end()
         self.leader_epoch = NO_EPOCH
         self.followers = None
         self.is_isolated = False
         self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
         self._wake_fetchers()
+
+    @property
+    def may_lead_soon(self) -> bool:
+        """Whether a client that takes this follower for the leader may know a newer map than this
+        broker. It does not if this replica led a moment ago: then it has not heard of that end."""
+        if self.following is None:
+            return False
+        return self._clock.monotonic_s() - self._role_waiters.led_until_s >= COMING_BACK_S
+
+    async def wait_for_role(self, limit_s: float) -> None:
+        """Wait until a newer map says whether this replica leads, at most this long."""
+        await self._role_waiters.wait(limit_s)
 
     def set_in_sync(self, in_sync: tuple[int, ...], min_isr: int) -> None:
         """Set the live brokers of the map's ISR, and how many of them acks=all needs."""

@@ -9,6 +9,7 @@ session, and the session knows the fetch that waits in it.
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
@@ -54,6 +55,35 @@ class ProduceWaiters:
         partition any more, is isolated, or its disk failed."""
         while self._queue:
             self._queue.popleft()[1](code)
+
+
+class RoleWaiters:
+    """Requests for one partition that wait until a newer map says whether this replica leads."""
+
+    __slots__ = ("_waiting", "led_until_s")
+
+    def __init__(self) -> None:
+        self.led_until_s = -math.inf
+        """When its last leadership here ended, by the monotonic clock."""
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def wait(self, limit_s: float) -> None:
+        """Wait for the next call of `end`, at most this long."""
+        known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(known)
+        try:
+            await asyncio.wait([known], timeout=limit_s)
+        finally:
+            self._waiting.discard(known)
+
+    def end(self) -> None:
+        """A newer map is applied: end all waits."""
+        waiting, self._waiting = self._waiting, set()
+        for known in waiting:
+            known.set_result(None)
 
 
 class FetchWaiter(Protocol):

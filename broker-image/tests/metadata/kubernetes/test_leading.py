@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from chiplog_broker.handlers import produce
 from chiplog_broker.metadata.kubernetes import store
 from chiplog_broker.metadata.listeners import internal_listener
 from chiplog_broker.peers.connection import PeerConnection
@@ -501,6 +502,45 @@ def test_no_leader_is_told_that_cannot_be_reached(member: "MemberKit", leader: s
         assert answer.node_endpoints == ()
 
     run(member, scenario)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_batch_that_arrives_before_the_map_is_held_until_it_comes(
+    member: "MemberKit", monkeypatch: pytest.MonkeyPatch, leads: bool
+) -> None:
+    """Its client has heard of the new leader before that broker."""
+
+    async def scenario(one: Cluster) -> None:
+        monkeypatch.setattr(produce, "HOLD_S", 60.0)
+        request = one.client.produce_request("orders", member.kit.batch(b"a"), acks=1)
+        await one.client.send(ApiKey.PRODUCE, request)
+        await member.eventually(lambda: one.replica._role_waiters)
+        leader = "1@1" if leads else "3@1"
+        await one.applied(leader=leader, leaderEpoch=EPOCH + 1)
+        answer = await one.client.receive()
+        (found,) = answer.responses[0].partition_responses
+        if leads:
+            assert (found.error_code, found.base_offset) == (OK, 0)
+        else:
+            assert found.error_code == ErrorCode.not_leader_or_follower
+            assert found.current_leader.leader_id == 3
+        # A client that comes back is told at once that the leader is another one now.
+        await one.applied(leader="1@1", leaderEpoch=EPOCH + 2)
+        await one.applied(leader="2@1", leaderEpoch=EPOCH + 3)
+        (refused,) = await one.client.produce("orders", member.kit.batch(b"b"), acks=1)
+        assert refused.error_code == ErrorCode.not_leader_or_follower
+
+    run(member, scenario, leader="2@1")
+
+
+def test_no_batch_is_held_for_long(member: "MemberKit") -> None:
+    async def scenario(one: Cluster) -> None:
+        (refused,) = await one.client.produce("orders", member.kit.batch(b"a"))
+        assert refused.error_code == ErrorCode.not_leader_or_follower
+        assert refused.current_leader.leader_id == 2
+        assert not one.replica._role_waiters
+
+    run(member, scenario, leader="2@1")
 
 
 def test_nothing_waits_for_the_last_sync_of_a_replica_that_was_moved_away(
