@@ -101,6 +101,7 @@ class BrokerLoad:
     records_per_second: Annotated[
         Count, "Records per second written to the partitions that the broker leads."
     ] = 0
+    replicas: Annotated[Count, "Number of replicas, without those of internal topics."] = 0
     bytes: Annotated[Count, "Bytes stored in the broker's replicas."] = 0
 
 

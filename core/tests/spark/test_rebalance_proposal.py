@@ -47,6 +47,12 @@ def test_every_proposal_reads_and_keeps_its_moves(world: World) -> None:
     assert len(found.replica_moves) == len(proposed.replica_changes)
     assert found.figures is not None
     assert len(found.figures.before) == len(proposed.before)
+    for shown, figures in (
+        (found.figures.before, proposed.before),
+        (found.figures.after, proposed.after),
+    ):
+        assert [one.replicas for one in shown] == [one.replicas for one in figures]
+        assert [one.bytes for one in shown] == [one.bytes for one in figures]
     assert proposal_words(found)
 
 
