@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from chiplog_core.naming import labels
+from chiplog_core.rebalance.even import even_counts
 from e2e import measured
 from e2e.change.gaps import check_gaps
 from e2e.change.kafkas_tool import plan_of, reassign
@@ -31,6 +32,7 @@ DATA, LOAD = "crowded", "crowded-load"
 PARTITIONS = {DATA: 12, LOAD: 6}
 GROWN = 12
 TILTED = 9
+NUMBERED = 12
 RECORDS_EACH, RECORD_BYTES = 200, 10_000
 PROPOSED_LIMIT_S, MOVED_LIMIT_S, LED_LIMIT_S, SHARED_LIMIT_S = 45, 90, 60, 120
 EVEN_PERCENT = 5
@@ -169,9 +171,74 @@ def test_a_capacity_goal_that_cannot_be_met_is_told_with_figures(
         cluster.kubectl("delete", "rebalance", rebalance.name)
 
 
+@LONG_FORM
+def test_numbers_of_replicas_become_even_although_nothing_is_stored(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    eventually("topics of other tests are gone", lambda: topics(cluster) == ["orders"], 60)
+    topic = new_topic("numbered", NUMBERED, replicas=1)
+    reassign(cluster, plan_of(topic, {one: [1] for one in range(NUMBERED)}), "--execute")
+    wait_quiesced(cluster)
+    before = held(cluster, "orders", topic)
+    rebalance = RebalanceUnderTest(cluster.kubectl, cluster.name, "by-number")
+    began_s = time.monotonic()
+    rebalance.apply(measure="Brokers", goals=["ReplicaDistributionGoal"])
+    proposal = rebalance.wait("ProposalReady", PROPOSED_LIMIT_S)["proposal"]
+    rebalance.say("approve")
+    rebalance.wait("Ready", MOVED_LIMIT_S)
+    took_s = time.monotonic() - began_s
+    wait_quiesced(cluster)
+    cluster.kubectl("delete", "rebalance", rebalance.name)
+    after = held(cluster, "orders", topic)
+    measured.note(
+        f"replicas per broker {[before[one] for one in range(1, SIZE + 1)]} -> "
+        f"{[after[one] for one in range(1, SIZE + 1)]} by {proposal['numReplicaMovements']} moves "
+        f"in {took_s:.1f} s"
+    )
+    proposed = {one["broker"]: one["replicas"] for one in proposal["figures"]["after"]}
+    assert proposed == dict(after)
+    fewest, most = even_counts(after.total(), SIZE)
+    assert all(fewest <= count <= most for count in after.values()), after
+    assert not fewest <= before[1] <= most, before
+
+
+@LONG_FORM
+def test_the_brokers_that_a_user_names_go_first(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    topic = new_topic("leaving", PARTITIONS[LOAD], replicas=3)
+    configure(cluster, replicas=5)
+    cluster.wait_cluster_ready(180)
+    first, second = sorted(broker_ids(cluster) - {1, 2, 3})
+    name = f"{labels.REMOVE_BROKER_IDS}="
+    try:
+        cluster.kubectl("annotate", "cbc", cluster.name, f"{name}{second + 1}")
+        configure(cluster, replicas=4)
+        eventually("the removal is refused", lambda: "never existed" in ready_message(cluster), 60)
+        assert broker_ids(cluster) == {1, 2, 3, first, second}
+        with Traffic(cluster.bootstrap, topic, PARTITIONS[LOAD]) as traffic:
+            cluster.kubectl("annotate", "--overwrite", "cbc", cluster.name, f"{name}{first}")
+            took_s = wait_pods(cluster, 1, 2, 3, second)
+        check_gaps(traffic, f"broker {first} of five, named by a user, gone in {took_s:.0f} s")
+        wait_quiesced(cluster)
+        assert broker_ids(cluster) == {1, 2, 3, second}
+    finally:
+        configure(cluster, replicas=3)
+        wait_quiesced(cluster, 180)
+        wait_pods(cluster, 1, 2, 3)
+        cluster.kubectl("annotate", "cbc", cluster.name, f"{labels.REMOVE_BROKER_IDS}-")
+
+
+def held(cluster: BrokerClusterUnderTest, *topics: str) -> Counter[int]:
+    """How many replicas of these topics each broker has."""
+    return Counter(
+        one for topic in topics for place in places(cluster, topic) for one in place.replicas
+    )
+
+
 def ready_message(cluster: BrokerClusterUnderTest) -> str:
     conditions = cluster.kubectl.get("cbc", cluster.name)["status"]["conditions"]
-    return "".join(one["message"] for one in conditions if one["type"] == "Ready")
+    return "".join(one.get("message", "") for one in conditions if one["type"] == "Ready")
 
 
 def in_six_hours() -> dict[str, str]:

@@ -1,12 +1,17 @@
 """A change waits for its approval and is then rolled under load; maintenance; restarts by hand."""
 
+import time
+
 import pytest
 
 from chiplog_core.naming import labels
+from chiplog_core.planner.unable_to_start import PATIENCE
 from e2e import measured
 from e2e.change.gaps import check_gaps
 from e2e.change.spec import configure
+from e2e.cluster import containers, processes
 from e2e.cluster.kubectl import eventually
+from e2e.cluster.processes import Process
 from e2e.long_form import LONG_FORM
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Life, Manifest, shown
 from e2e.main.replicas import places, wait_in_sync
@@ -20,6 +25,9 @@ ROLL_LIMIT_S = 150
 SETTLED_LIMIT_S = 60
 MISSING_IMAGE = "localhost/chiplog/broker:missing"
 SAFE = {"min.insync.replicas": 2}
+NEVER_SOON = {"schedule": "0 0 29 2 *", "duration": "1m"}
+REQUEST_BYTES = "socket.request.max.bytes"
+HANGS_LIMIT_S = PATIENCE.total_seconds() + 120
 
 
 def condition(cluster: BrokerClusterUnderTest, type_: str) -> Manifest:
@@ -135,6 +143,54 @@ def waiting_reason(pod: Manifest) -> str:
     return str(container.get("state", {}).get("waiting", {}).get("reason", ""))
 
 
+@LONG_FORM
+@pytest.mark.timeout(900)
+def test_a_broker_that_hangs_in_its_start_comes_back_with_the_corrected_spec(
+    cluster: BrokerClusterUnderTest, new_topic: NewTopic
+) -> None:
+    """Its process is suspended before it renews its Lease. The startup probe would wait for a day,
+    the window that is set for longer: the operator deletes the pod all the same."""
+    topic = new_topic("hanging", PARTITIONS, replicas=3, config=SAFE)
+    wait_in_sync(cluster)
+    before = cluster.broker_pods()
+    with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
+        configure(cluster, rollPolicy=None, config={REQUEST_BYTES: 91_000_000})
+        name, uid, found = starting(cluster, before)
+        with processes.paused(found):
+            configure(cluster, rollPolicy={"windows": [NEVER_SOON]}, config={REQUEST_BYTES: None})
+
+            def is_replaced() -> bool:
+                now = cluster.broker_pods()
+                assert name in now, now
+                assert now[name].uid != uid, shown(cluster.kubectl.get("cbc", cluster.name))
+                return True
+
+            hung_s = eventually(f"another {name}", is_replaced, HANGS_LIMIT_S, every_s=0.5)
+        cluster.wait_cluster_ready()
+        wait_in_sync(cluster)
+    measured.note(f"{name}, suspended in its start, was replaced after {hung_s:.0f} s")
+    check_gaps(traffic, f"a broker that hangs in its start for {hung_s:.0f} s")
+    assert hung_s >= PATIENCE.total_seconds() - SETTLED_LIMIT_S, "it might have been recovering"
+    after = cluster.broker_pods()
+    assert [one for one in before if after[one].uid != before[one].uid] == [name]
+    wait_reason(cluster, "ConfigurationApplied", "Applied")
+    configure(cluster, rollPolicy=None)
+
+
+def starting(
+    cluster: BrokerClusterUnderTest, before: dict[str, Life]
+) -> tuple[str, str, list[Process]]:
+    """The first pod that is not one of `before`, its uid, and its processes as soon as it has
+    any."""
+    end_s = time.monotonic() + SETTLED_LIMIT_S
+    while time.monotonic() < end_s:
+        for name, life in cluster.broker_pods().items():
+            if life.uid != before[name].uid and (found := containers.in_pod(life.uid)):
+                return name, life.uid, found
+        time.sleep(0.02)
+    pytest.fail("no broker was restarted")
+
+
 def test_a_broker_under_maintenance_leads_nothing(
     cluster: BrokerClusterUnderTest, new_topic: NewTopic
 ) -> None:
@@ -157,8 +213,7 @@ def test_an_annotation_of_the_cluster_restarts_every_broker_in_its_window(
 ) -> None:
     wait_in_sync(cluster)
     before = cluster.broker_pods()
-    never_soon = {"schedule": "0 0 29 2 *", "duration": "1m"}
-    configure(cluster, rollPolicy={"timeZone": "Europe/Berlin", "windows": [never_soon]})
+    configure(cluster, rollPolicy={"timeZone": "Europe/Berlin", "windows": [NEVER_SOON]})
     cluster.kubectl("annotate", "cbc", cluster.name, f"{labels.MANUAL_ROLLING_UPDATE}=true")
 
     def waits_for_window() -> bool:
