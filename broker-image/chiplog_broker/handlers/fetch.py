@@ -40,6 +40,8 @@ TOPIC_IDS_FROM_VERSION = 13
 CODE_FROM_VERSION = 7
 # Before this version nobody reads from a follower (KIP-392), as in Kafka.
 FOLLOWERS_FROM_VERSION = 11
+# Earlier answers have no place for the leaders' addresses (KIP-951).
+LEADERS_FROM_VERSION = 16
 # While a client's fetch waits its connection is not read, so a closed connection is not noticed.
 LONGEST_WAIT_S = 60.0
 # A waiting follower gets a new high watermark after this time, if no records come earlier. To send
@@ -207,7 +209,8 @@ class FetchHandler:
             near,
             any_role=is_debugging and call.header.version >= FOLLOWERS_FROM_VERSION,
         )
-        reading.listener = call.peer.listener.name
+        if call.header.version >= LEADERS_FROM_VERSION:
+            reading.listener = call.peer.listener.name
         if call.peer.memory is not None:
             reading.available_bytes = call.peer.memory.budget.available_for_answer
         return reading

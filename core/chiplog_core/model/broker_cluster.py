@@ -122,8 +122,8 @@ class BrokerClusterSpec:
     replicas: Annotated[
         int,
         "Number of brokers. A higher number adds brokers immediately. With a lower number, the "
-        "brokers with the highest ids are emptied first and are removed when everything they held "
-        "is elsewhere.",
+        "brokers with the highest ids, or those that the annotation chiplog.dev/remove-broker-ids "
+        "names, are emptied first and are removed when everything they held is elsewhere.",
         Range(1, MAX_BROKERS),
     ]
     storage: Annotated[Storage, "The volume on which each broker keeps its data."]

@@ -31,7 +31,8 @@ def named_for_removal(
         return (), None
     field = field_of(labels.REMOVE_BROKER_IDS)
     # Strimzi's remove-node-ids has brackets.
-    inner = value.removeprefix("[").removesuffix("]").strip()
+    has_brackets = value.startswith("[") and value.endswith("]")
+    inner = value[1:-1].strip() if has_brackets else value
     if not _IDS.fullmatch(inner):
         remedy = 'write ids of brokers, like "2,5", or remove it'
         return (), Problem(field, f"is {shown(value)}, which is no list of ids", remedy)

@@ -120,6 +120,7 @@ def test_without_the_annotation_those_on_their_way_go_on_and_another_name_change
 @pytest.mark.parametrize(
     ("value", "why"),
     [
+        ("[2,5", "is '[2,5', which is no list of ids"),
         ("two", "is 'two', which is no list of ids: write ids of brokers, like \"2,5\", or"),
         ("2;5", "is '2;5', which"),
         ("-1", "is '-1', which"),
