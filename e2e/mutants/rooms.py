@@ -39,10 +39,11 @@ def _in_storage(name: str, *tests: str, mix: str, file: str = "") -> Room:
     return Room(name, path, tuple(f"broker-image/tests/storage/{one}.py" for one in tests), mix)
 
 
-def _in_planner(name: str, *tests: str, mix: str, file: str = "") -> Room:
-    """A module of the planner; `file` is its name if it differs from the room's."""
-    path = f"core/chiplog_core/planner/{file or name}.py"
-    return Room(name, path, tuple(f"core/tests/planner/{one}.py" for one in tests), mix)
+def _on_leadership(name: str, *tests: str, mix: str, file: str = "") -> Room:
+    """A module of `planner/leadership`; `file` is its name if it differs from the room's."""
+    path = f"core/chiplog_core/planner/leadership/{file or name}.py"
+    paths = tuple(f"core/tests/planner/leadership/{one}.py" for one in tests)
+    return Room(name, path, paths, mix)
 
 
 _BROKER: Final = "broker-image/chiplog_broker"
@@ -101,16 +102,18 @@ ROOMS: Final = (
         (f"{_TESTS}/partitions/test_proposals.py",),
         "leaders",
     ),
-    _in_planner("proposals", "test_proposals", mix="leaders"),
-    _in_planner("elections", "test_elections", "test_replication", mix="leaders"),
+    _on_leadership("proposals", "test_proposals", mix="leaders"),
+    _on_leadership("elections", "test_elections", "test_replication", mix="leaders"),
     Room(
         "sessions",
         "core/chiplog_core/observed/sessions.py",
-        ("core/tests/planner/test_sessions.py",),
+        ("core/tests/planner/brokers/test_sessions.py",),
         "leaders",
     ),
-    _in_planner("comparison", "test_comparison", "test_questions", mix="leaders"),
-    _in_planner("regression", "test_settling", "test_regression", "test_questions", mix="leaders"),
+    _on_leadership("comparison", "test_comparison", "test_questions", mix="leaders"),
+    _on_leadership(
+        "regression", "test_settling", "test_regression", "test_questions", mix="leaders"
+    ),
     Room(
         "forgetting",
         f"{_BROKER}/groups/forgetting.py",

@@ -82,7 +82,7 @@ WAITING: Final = (
     "chiplog_core.model.spark_result",
     "chiplog_core.model.spark_run",
     "chiplog_core.model.verification",
-    "chiplog_core.planner.leader_orders",
+    "chiplog_core.planner.leadership.leader_orders",
     "chiplog_core.rebalance",
     "chiplog_core.signature",
     "chiplog_core.spark",

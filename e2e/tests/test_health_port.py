@@ -14,7 +14,7 @@ import uvloop
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.naming import ports
 from chiplog_core.observed.processes import Identity
-from chiplog_core.planner.refusals import is_refusal
+from chiplog_core.planner.leadership.refusals import is_refusal
 from chiplog_operator.clock import SystemClock
 from chiplog_operator.health_port import IncarnationProbe, SystemNet
 from chiplog_operator.refusals import Refusals

@@ -24,7 +24,7 @@ from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import labels, names, taken_names
 from chiplog_core.naming.api import BROKER_CLUSTER
-from chiplog_core.planner.node_ports import node_ports_of
+from chiplog_core.planner.brokers.node_ports import node_ports_of
 from chiplog_core.quantities import quantity_value
 from chiplog_kube import kinds
 from chiplog_kube.api import (

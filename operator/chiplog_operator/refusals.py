@@ -1,9 +1,9 @@
 """Sees a broker's process end before the kubelet does: by a connection kept to each of them.
 
 One connection to the health port of every admitted process. When one ends, two new ones are tried;
-where both are refused, and `chiplog_core.planner.refusals` has no doubt, the process counts as
-ended. Whatever else happens here, as where a network policy forbids these connections, costs
-nothing but that second: the kubelet's word and the Lease decide as ever.
+where both are refused, and `chiplog_core.planner.leadership.refusals` has no doubt, the process
+counts as ended. Whatever else happens here, as where a network policy forbids these connections,
+costs nothing but that second: the kubelet's word and the Lease decide as ever.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Final
 
 from chiplog_core.naming import ports
 from chiplog_core.observed.processes import Identity
-from chiplog_core.planner.refusals import ATTEMPTS, Attempt, is_refusal, reason_to_doubt
+from chiplog_core.planner.leadership.refusals import ATTEMPTS, Attempt, is_refusal, reason_to_doubt
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.health_port import ConnectProbe, IncarnationProbe, Net

@@ -7,8 +7,8 @@ may have been stalled with it. It does not begin again: on a machine that is ove
 Lease would ever expire. If more than half of the brokers are late at the same time, the API server
 is the more likely cause, and twice the time must pass.
 
-A process that refuses connections (`planner.refusals`) counts as ended, too. Like an expired Lease
-this is not a proof: if the process renews its Lease, it counts as alive again.
+A process that refuses connections (`planner.leadership.refusals`) counts as ended, too. Like an
+expired Lease this is not a proof: if the process renews its Lease, it counts as alive again.
 
 Times are milliseconds of one monotonic clock, the operator's. The times that brokers write into
 their Leases are never compared with it; they only distinguish one renewal from the next.

@@ -15,7 +15,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.naming import api, labels
 from chiplog_core.observed.settings import Settings, paused
 from chiplog_core.observed.world import World
-from chiplog_core.planner.deletion import finalizer_changes, is_deleted_with_parent
+from chiplog_core.planner.topics.deletion import finalizer_changes, is_deleted_with_parent
 
 
 def metadata_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:

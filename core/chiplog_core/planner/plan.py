@@ -16,35 +16,35 @@ from chiplog_core.observed.pinned import NONE_PINNED, pinned_partitions
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.settings import Settings, find_settings
 from chiplog_core.observed.world import World
-from chiplog_core.planner.admin_requests import AdminPlan, answer_requests
-from chiplog_core.planner.adoption import find_orphans
-from chiplog_core.planner.brokers import plan_brokers
-from chiplog_core.planner.claim_removals import claim_removals
-from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, next_report_ms
+from chiplog_core.planner.admin.requests import AdminPlan, answer_requests
+from chiplog_core.planner.broker_objects import plan_brokers
+from chiplog_core.planner.brokers.maintenance import under_maintenance
+from chiplog_core.planner.brokers.stranded import find_stranded
+from chiplog_core.planner.brokers.unable_to_start import next_unable_ms, unable_to_start
 from chiplog_core.planner.counts import Counts, count_partitions
-from chiplog_core.planner.growth import find_placement_targets
-from chiplog_core.planner.leader_orders import find_orders
-from chiplog_core.planner.maintenance import under_maintenance
-from chiplog_core.planner.maps_plan import Situation
+from chiplog_core.planner.leadership.leader_orders import find_orders
+from chiplog_core.planner.leadership.preferred import find_moves
+from chiplog_core.planner.leadership.proposals import gather_proposals
+from chiplog_core.planner.leadership.regression import Answers, gather_reports, next_overdue_ms
 from chiplog_core.planner.marks import metadata_changes
-from chiplog_core.planner.offsets_topic import offsets_verdicts
-from chiplog_core.planner.other_reports import unreadable_reports
-from chiplog_core.planner.ownership import find_owners
-from chiplog_core.planner.preferred import find_moves
-from chiplog_core.planner.proposals import gather_proposals
-from chiplog_core.planner.reassignment import gather_move_reports
-from chiplog_core.planner.rebuild_requests import judge_requests
-from chiplog_core.planner.regression import Answers, gather_reports, next_overdue_ms
-from chiplog_core.planner.replica_orders import find_replica_orders
-from chiplog_core.planner.restart_limits import shrinks_any_isr
-from chiplog_core.planner.restart_requests import requests_for_all
-from chiplog_core.planner.roll_gate import find_gate
-from chiplog_core.planner.rollout import Rollout, RollScene, plan_rollout
-from chiplog_core.planner.stranded import find_stranded
-from chiplog_core.planner.topic_maps import MapPlanner
-from chiplog_core.planner.topic_reports import topic_reports
-from chiplog_core.planner.unable_to_start import next_unable_ms, unable_to_start
-from chiplog_core.planner.volume_rebuilds import find_rebuilds, while_maps_change
+from chiplog_core.planner.moves.reassignment import gather_move_reports
+from chiplog_core.planner.moves.replica_orders import find_replica_orders
+from chiplog_core.planner.placement.growth import find_placement_targets
+from chiplog_core.planner.reports.cluster_report import ClusterFacts, cluster_report, next_report_ms
+from chiplog_core.planner.reports.other_reports import unreadable_reports
+from chiplog_core.planner.rolls.restart_limits import shrinks_any_isr
+from chiplog_core.planner.rolls.restart_requests import requests_for_all
+from chiplog_core.planner.rolls.roll_gate import find_gate
+from chiplog_core.planner.rolls.rollout import Rollout, RollScene, plan_rollout
+from chiplog_core.planner.topics.adoption import find_orphans
+from chiplog_core.planner.topics.maps_plan import Situation
+from chiplog_core.planner.topics.offsets_topic import offsets_verdicts
+from chiplog_core.planner.topics.ownership import find_owners
+from chiplog_core.planner.topics.topic_maps import MapPlanner
+from chiplog_core.planner.topics.topic_reports import topic_reports
+from chiplog_core.planner.volumes.claim_removals import claim_removals
+from chiplog_core.planner.volumes.rebuild_requests import judge_requests
+from chiplog_core.planner.volumes.volume_rebuilds import find_rebuilds, while_maps_change
 
 
 def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Plan:

@@ -164,7 +164,7 @@ class _Table:
         """Partitions whose replica order must change so that their leadership stays where it is.
 
         They are needed only if the result would be worse after every leadership that can has gone
-        back to its preferred leader, as the operator moves them (`planner.preferred`).
+        back to its preferred leader, as the operator moves them (`planner.leadership.preferred`).
         """
         going_back = [
             name

@@ -183,8 +183,8 @@ def _led_at_end(
     usable: Collection[BrokerId],
 ) -> dict[PartitionName, BrokerId]:
     """The leaders after all replica moves: of partitions that `moved` the preferred ones, which
-    then are in sync (`planner.preferred`); of others, and where the preferred leader is not usable,
-    those of now that still have a replica."""
+    then are in sync (`planner.leadership.preferred`); of others, and where the preferred leader is
+    not usable, those of now that still have a replica."""
     return {
         name: at_end[name][0]
         if leader not in at_end[name] or (name in moved and at_end[name][0] in usable)
@@ -201,7 +201,7 @@ def _at_end(
 ) -> list[Partition]:
     """The partitions after all moves, when all replicas of those that `moved` are in sync. So their
     leaders can be evened out once more, between their new replicas: the first of these becomes the
-    leader, as every preferred leader does (`planner.preferred`)."""
+    leader, as every preferred leader does (`planner.leadership.preferred`)."""
     return [
         replace(
             partition,

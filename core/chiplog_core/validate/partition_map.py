@@ -168,7 +168,7 @@ def _decided(state: PartitionState) -> tuple[object, ...]:
 
 
 def _check_move(was: PartitionState, now: PartitionState) -> Iterator[str]:
-    """Rules for a step of a reassignment (`planner.reassignment`)."""
+    """Rules for a step of a reassignment (`planner.moves.reassignment`)."""
     if now.replicas == was.replicas and now.leftovers == was.leftovers:
         return
     which = f"partition {was.partition}"

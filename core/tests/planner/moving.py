@@ -12,7 +12,7 @@ from chiplog_core.model.actions import Replace
 from chiplog_core.model.broker_status import SettledPartition
 from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
-from chiplog_core.planner.reassignment import begin, why_not_target
+from chiplog_core.planner.moves.reassignment import begin, why_not_target
 from tests.planner.objects import partitions_of, removable
 from tests.planner.replicas import TOPIC, Key, Process, Replication
 

@@ -19,7 +19,7 @@ from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.model.rebalance_status import ReplicaMove
 from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
-from chiplog_core.planner.wanted_replicas import count_copies
+from chiplog_core.planner.moves.wanted_replicas import count_copies
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from tests.planner.copying import Copying
 from tests.planner.objects import of_users, partitions_of, removable, topic

@@ -7,7 +7,7 @@ from chiplog_core.ids import TopicId
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, PartitionState
 from chiplog_core.planner.counts import Counts, count_partitions
-from tests.planner.test_elections import (
+from tests.planner.leadership.test_elections import (
     TOPIC,
     broker_state,
     broker_states,

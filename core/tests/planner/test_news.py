@@ -20,7 +20,7 @@ from chiplog_core.planner.news import (
     topic_created,
     topic_deleted,
 )
-from tests.planner.test_elections import partition_map, state
+from tests.planner.leadership.test_elections import partition_map, state
 
 NORMAL, WARNING = EventType.NORMAL, EventType.WARNING
 

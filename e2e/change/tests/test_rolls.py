@@ -5,7 +5,7 @@ import time
 import pytest
 
 from chiplog_core.naming import labels
-from chiplog_core.planner.unable_to_start import PATIENCE
+from chiplog_core.planner.brokers.unable_to_start import PATIENCE
 from e2e import measured
 from e2e.change.gaps import check_gaps
 from e2e.change.spec import configure

@@ -15,8 +15,8 @@ from chiplog_core.observed import sessions
 from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.liveness import LivenessJudge
 from chiplog_core.observed.world import World
-from chiplog_core.planner import elections, proposals, regression
-from chiplog_core.planner.elections import Isr
+from chiplog_core.planner.leadership import elections, proposals, regression
+from chiplog_core.planner.leadership.elections import Isr
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import key_of

@@ -13,10 +13,11 @@ from chiplog_core.model.broker_status import SettledPartition
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.world import World
-from chiplog_core.planner import brokers as brokers_module
-from chiplog_core.planner import elections, reassignment, regression, wanted_replicas
+from chiplog_core.planner import broker_objects as brokers_module
 from chiplog_core.planner import plan as plan_module
-from chiplog_core.planner.growth import PlacementTargets, find_placement_targets
+from chiplog_core.planner.leadership import elections, regression
+from chiplog_core.planner.moves import reassignment, wanted_replicas
+from chiplog_core.planner.placement.growth import PlacementTargets, find_placement_targets
 from e2e.sim.clients import SPARING
 from e2e.sim.faults import Mix
 from e2e.sim.mutants.decisions import UNCHECKED

@@ -13,8 +13,8 @@ from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.observed.broker_states import BrokerStates, ProcessState
-from chiplog_core.planner import comparison, elections, regression
-from chiplog_core.planner.comparison import Elected, Outcome, Returned, Terms, Waiting
+from chiplog_core.planner.leadership import comparison, elections, regression
+from chiplog_core.planner.leadership.comparison import Elected, Outcome, Returned, Terms, Waiting
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 
 

@@ -7,7 +7,7 @@ from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
-from chiplog_core.planner import topic_maps
+from chiplog_core.planner.topics import topic_maps
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix
 
 

@@ -13,10 +13,10 @@ from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.observed.broker_states import BrokerStates
 from chiplog_core.observed.world import World
-from chiplog_core.planner import brokers as brokers_module
-from chiplog_core.planner import rebuild_requests, survivors
-from chiplog_core.planner.admin_reassignments import Wish
-from chiplog_core.planner.survivors import Needs
+from chiplog_core.planner import broker_objects as brokers_module
+from chiplog_core.planner.moves.admin_reassignments import Wish
+from chiplog_core.planner.volumes import rebuild_requests, survivors
+from chiplog_core.planner.volumes.survivors import Needs
 from chiplog_core.spark import rebalance_steps
 from chiplog_core.throttle.copying import Copying, leader_rate
 from chiplog_operator.caches import ClusterKey

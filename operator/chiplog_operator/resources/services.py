@@ -11,7 +11,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
 from chiplog_core.naming import names, ports
-from chiplog_core.planner.node_ports import BOOTSTRAP, given_node_port
+from chiplog_core.planner.brokers.node_ports import BOOTSTRAP, given_node_port
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.listeners import of_type

@@ -13,7 +13,7 @@ import pytest
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.naming import ports
 from chiplog_core.observed.processes import Identity
-from chiplog_core.planner.refusals import Attempt
+from chiplog_core.planner.leadership.refusals import Attempt
 from chiplog_operator import refusals
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.clock import SystemClock

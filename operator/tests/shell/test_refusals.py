@@ -8,7 +8,7 @@ import pytest
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.naming import names
-from chiplog_core.planner.refusals import BETWEEN_MS
+from chiplog_core.planner.leadership.refusals import BETWEEN_MS
 from chiplog_kube import kinds
 from tests.shell.pod_network import REFUSED, RESET, TIMED_OUT, UNREACHABLE, PodNetwork
 

@@ -37,8 +37,8 @@ from chiplog_core.model.partition_map import (
 )
 from chiplog_core.model.topic import Topic
 from chiplog_core.observed.world import Unreadable, World, WriteResult
-from chiplog_core.planner.admin_requests import AdminPlan, answer_requests
-from chiplog_core.planner.throttles import ClientThrottles, throttled_broker, throttled_map
+from chiplog_core.planner.admin.requests import AdminPlan, answer_requests
+from chiplog_core.planner.moves.throttles import ClientThrottles, throttled_broker, throttled_map
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 NAMESPACE = "kafka"

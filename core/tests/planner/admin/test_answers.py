@@ -23,7 +23,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.topic import Topic
 from chiplog_core.naming import api, labels
 from chiplog_core.observed.world import Unreadable, WriteResult
-from chiplog_core.planner.admin_requests import answer_requests
+from chiplog_core.planner.admin.requests import answer_requests
 
 if TYPE_CHECKING:
     from tests.planner.admin.conftest import Kubernetes

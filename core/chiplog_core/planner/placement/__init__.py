@@ -1,0 +1,1 @@
+"""Where new replicas go, and whether there is room for them."""

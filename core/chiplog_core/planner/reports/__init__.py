@@ -1,0 +1,1 @@
+"""The statuses of objects other than Topics."""

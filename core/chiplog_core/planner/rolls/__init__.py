@@ -1,0 +1,1 @@
+"""Rolling restarts: which brokers, when, and how many at once."""

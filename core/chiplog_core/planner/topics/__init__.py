@@ -1,0 +1,1 @@
+"""Topics and their PartitionMaps: created, grown, deleted, rebuilt and reported."""

@@ -1,0 +1,1 @@
+"""Volumes that are given up or made anew, and what must be elsewhere before."""
