@@ -517,6 +517,7 @@ def test_a_status_of_an_older_version_is_understood() -> None:
     cluster = evened_once(WORSE)
     cluster.looks(10, seconds=60, skew=WORSE)
     cluster.write(replace(cluster.status, left=()))  # it had one value for all goals
+    cluster.look(60, skew=uneven(10))
     cluster.looks(8 * 24, seconds=3600, skew=uneven(10))
     assert (len(cluster.created), cluster.left) == (1, 10)
 
