@@ -4,6 +4,7 @@ Every advertised API has a handler, which a test checks.
 """
 
 import asyncio
+import inspect
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -93,9 +94,9 @@ class Dispatcher:
         if isinstance(outcome, CoroutineType):
             return self._run(call, outcome)
         if isinstance(outcome, SlowRequest):
-            return BlockingRequest(
-                asyncio.get_running_loop().create_task(self._finish(call, outcome))
-            )
+            answer = asyncio.get_running_loop().create_task(self._finish(call, outcome))
+            answer.add_done_callback(lambda _: close_unstarted(outcome.work))
+            return BlockingRequest(answer)
         return self._encode_now(call, outcome)
 
     async def _handle_large(self, request: Request, peer: Peer) -> Answer:
@@ -235,6 +236,12 @@ def remaining_elements(message: object, limit: int) -> int:
                     return remaining
                 remaining = remaining_elements(element, remaining)
     return remaining
+
+
+def close_unstarted(work: Coroutine[Any, Any, object]) -> None:
+    """Close the work of a request whose client disconnected before it began."""
+    if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+        work.close()
 
 
 async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
