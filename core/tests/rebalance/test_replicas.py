@@ -322,3 +322,12 @@ def test_no_exchange_where_every_large_replica_would_reverse_the_difference() ->
     sizes = {found[0].name: rated(1.0, 1000)} | {one.name: rated(1.0, 10) for one in found[1:]}
     world = World(brokers(2), found, sizes)
     assert after(world) == orders(world)
+
+
+def test_a_broker_whose_only_replica_cannot_help_is_passed_over() -> None:
+    """The fullest broker stays as it is, while others become even."""
+    found = (partition(0, (1,)), *(partition(index, (2,)) for index in range(1, 7)))
+    sizes = {found[0].name: rated(1.0, 100)} | {one.name: rated(1.0, 10) for one in found[1:]}
+    world = World(brokers(4), found, sizes)
+    moved = after(world, read_settings(goals=["DiskUsageDistributionGoal"]))
+    assert bytes_of(world, moved) == {1: 100, 2: 20, 3: 20, 4: 20}
