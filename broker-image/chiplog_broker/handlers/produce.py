@@ -2,8 +2,8 @@
 
 acks=0 is never answered; a refused batch closes the connection instead, as in Kafka. acks=1 is
 answered after the append, acks=all when the high watermark has passed the batch. A duplicate of an
-idempotent batch waits like the original. Who sent a batch to the wrong broker is told the leader
-(KIP-951), so that it need not ask for metadata, nor wait before it tries again.
+idempotent batch waits like the original. A client that sent a batch to the wrong broker gets the
+leader with the error (KIP-951), so that it need not ask for metadata, nor wait before its retry.
 
 A client may hear of a new leader before that broker does. So a batch for a replica that follows is
 held for a moment, until a newer map arrives: then it is appended or refused by that map. An answer

@@ -84,8 +84,8 @@ class Reading:
         self.available_bytes: Callable[[], int] | None = None
         """Returns the memory available for an answer; None for no limit besides the request's."""
         self.listener: str | None = None
-        """The listener on which the reader is told the addresses of leaders (KIP-951); None if it
-        is not told."""
+        """The listener whose addresses of leaders the reader gets (KIP-951); None if it gets
+        none."""
         self._nodes: dict[int, NodeEndpoint] = {}
         """The leaders that this attempt names, by their ids."""
         self._max_bytes = max_bytes

@@ -133,8 +133,8 @@ def test_records_are_removed_during_their_sync(run: Run, kit: "StorageKit") -> N
 def test_a_sync_that_waits_for_room_holds_up_no_removal_of_records(
     run: Run, kit: "StorageKit"
 ) -> None:
-    """The removal may make the room. And whoever waits here holds up all other partitions that
-    are fetched from this leader."""
+    """The removal may make the room. And waiting here would hold up all other partitions that are
+    fetched from this leader."""
 
     def fill_again() -> None:
         kit.disk.fail_next("replace", errno.ENOSPC, EPOCH_CHECKPOINT, fill_again)

@@ -524,7 +524,7 @@ def test_a_batch_that_arrives_before_the_map_is_held_until_it_comes(
         else:
             assert found.error_code == ErrorCode.not_leader_or_follower
             assert found.current_leader.leader_id == 3
-        # A client that comes back is told at once that the leader is another one now.
+        # A client that comes back gets the other leader at once.
         await one.applied(leader="1@1", leaderEpoch=EPOCH + 2)
         await one.applied(leader="2@1", leaderEpoch=EPOCH + 3)
         (refused,) = await one.client.produce("orders", member.kit.batch(b"b"), acks=1)

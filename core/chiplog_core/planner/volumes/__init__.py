@@ -1,1 +1,1 @@
-"""Volumes that are given up or made anew, and what must be elsewhere before."""
+"""Volumes that are given up or created again, and what must be elsewhere before."""
