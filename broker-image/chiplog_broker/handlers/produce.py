@@ -25,6 +25,7 @@ from chiplog_broker.partitions.errors import REFUSALS, PartitionError, Refusal, 
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.server.call import Answer, Call, SlowRequest
+from chiplog_broker.server.peer import Peer
 from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
 from chiplog_wire.protocol.messages import (
     NodeEndpoint,
@@ -47,6 +48,9 @@ HOLD_S: Final = 0.2
 """How long a batch is held that may have arrived before the map that makes this broker its leader.
 Requests behind it on the connection wait, too. Brokers hear of a map within some ten milliseconds
 of each other, and clients pause for 0.1 s and more."""
+HELD_IN_VAIN_S: Final = 5.0
+"""For so long after a hold that no map ended, nothing of that connection is held: its client takes
+followers for leaders, and may send a request for each of their partitions."""
 LARGE_BYTES: Final = 16 * 1024
 """Records of at least this size are released from memory once they are appended."""
 
@@ -78,7 +82,7 @@ class ProduceHandler:
                     answer = self._append(topic.name, partition, pending, now_ms)
                 except TakesLong:
                     return SlowRequest(self._append_in_slices(pending))
-                if answer.error_code == NOT_LEADER:
+                if answer.error_code == NOT_LEADER and self._may_hold(call.peer):
                     replica = self._leaders.soon(topic.name, partition.partition)
                     if replica is not None:
                         return SlowRequest(self._append_when_known(replica, pending))
@@ -88,12 +92,18 @@ class ProduceHandler:
                     topic.partitions[place] = partition._replace(records=None)
         return pending.outcome()
 
+    def _may_hold(self, peer: Peer) -> bool:
+        """Whether a batch of this client may be held: the map came that the last one waited for, or
+        that is a while ago."""
+        return self._clock.monotonic_s() >= peer.holds_from_s
+
     async def _append_when_known(
         self, replica: Partition, pending: "PendingProduce"
     ) -> ProduceResponse | asyncio.Future[Answer] | None:
         """Append the batches that have no answer yet when a newer map says whether this replica
         leads, or after `HOLD_S`. Returns what `_append_in_slices` returns."""
-        await replica.wait_for_role(HOLD_S)
+        if not await replica.wait_for_role(HOLD_S):
+            pending.call.peer.holds_from_s = self._clock.monotonic_s() + HELD_IN_VAIN_S
         return await self._append_in_slices(pending)
 
     async def _append_in_slices(

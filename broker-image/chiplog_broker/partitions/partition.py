@@ -297,9 +297,10 @@ class Partition:
             return False
         return self._clock.monotonic_s() - self._role_waiters.led_until_s >= COMING_BACK_S
 
-    async def wait_for_role(self, limit_s: float) -> None:
-        """Wait until a newer map says whether this replica leads, at most this long."""
-        await self._role_waiters.wait(limit_s)
+    async def wait_for_role(self, limit_s: float) -> bool:
+        """Wait until a newer map says whether this replica leads, at most this long. Returns
+        whether it came."""
+        return await self._role_waiters.wait(limit_s)
 
     def set_in_sync(self, in_sync: tuple[int, ...], min_isr: int) -> None:
         """Set the live brokers of the map's ISR, and how many of them acks=all needs."""

@@ -70,14 +70,15 @@ class RoleWaiters:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    async def wait(self, limit_s: float) -> None:
-        """Wait for the next call of `end`, at most this long."""
+    async def wait(self, limit_s: float) -> bool:
+        """Wait for the next call of `end`, at most this long. Returns whether it came."""
         known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(known)
         try:
-            await asyncio.wait([known], timeout=limit_s)
+            done, _ = await asyncio.wait([known], timeout=limit_s)
         finally:
             self._waiting.discard(known)
+        return bool(done)
 
     def end(self) -> None:
         """A newer map is applied: end all waits."""

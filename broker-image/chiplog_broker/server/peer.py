@@ -1,5 +1,6 @@
 """The client of a connection."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,9 @@ class Peer:
     end_wait: Callable[[], None] | None = None
     """Has its Fetch that waits for records answered at once; None if none waits, or if the client
     is not a broker of this cluster."""
+    holds_from_s: float = -math.inf
+    """No batch of it is held for a map before this time, by the monotonic clock: none came the last
+    time, so the client has old metadata."""
     on_left: "Callable[[Peer], None] | None" = None
     """Called when its connection is closed."""
 

@@ -543,6 +543,32 @@ def test_no_batch_is_held_for_long(member: "MemberKit") -> None:
     run(member, scenario, leader="2@1")
 
 
+def test_a_client_with_old_metadata_is_held_once(
+    member: "MemberKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may send one request for each of many partitions: the others get the leader at once."""
+
+    async def scenario(one: Cluster) -> None:
+        await one.client.produce("orders", member.kit.batch(b"a"))
+        monkeypatch.setattr(produce, "HOLD_S", 60.0)
+        (refused,) = await one.client.produce("orders", member.kit.batch(b"b"))
+        assert refused.error_code == ErrorCode.not_leader_or_follower
+        assert refused.current_leader.leader_id == 2
+        # After a while its metadata may be new, so its batch is held again.
+        monkeypatch.setattr(produce, "HELD_IN_VAIN_S", 0.0)
+        monkeypatch.setattr(produce, "HOLD_S", 0.01)
+        other = await member.client()
+        await other.produce("orders", member.kit.batch(b"c"))
+        monkeypatch.setattr(produce, "HOLD_S", 60.0)
+        request = other.produce_request("orders", member.kit.batch(b"d"), acks=1)
+        await other.send(ApiKey.PRODUCE, request)
+        await member.eventually(lambda: one.replica._role_waiters)
+        await one.applied(leader="1@1", leaderEpoch=EPOCH + 1)
+        assert (await other.receive()).responses[0].partition_responses[0].error_code == OK
+
+    run(member, scenario, leader="2@1")
+
+
 def test_nothing_waits_for_the_last_sync_of_a_replica_that_was_moved_away(
     member: "MemberKit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
