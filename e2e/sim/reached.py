@@ -192,12 +192,13 @@ def _compacted(habits: Any, weights: dict[str, float]) -> Any:
 
 
 def runs() -> Iterator[tuple[int, Any]]:
-    """(seed, mix) of each simulation: many faults, many changes by users, moves, and groups."""
+    """(seed, mix) of each simulation: faults, changes by users, moves, upkeep and groups."""
     from e2e.sim.clients import SPARING  # noqa: PLC0415
     from e2e.sim.faults import (  # noqa: PLC0415
         FAULT_NAMES,
         OF_GROUPS,
         OF_MOVES,
+        OF_UPKEEP,
         OF_USERS,
         Mix,
         restores,
@@ -232,7 +233,7 @@ def runs() -> Iterator[tuple[int, Any]]:
             reads_in_racks=replicas > 1 and seed % 2 == 1,
         )
         yield seed, mix
-    moves = dict.fromkeys(OF_MOVES, 1.0)
+    moves = dict.fromkeys([*OF_MOVES, *OF_UPKEEP], 1.0)
     for seed, replicas, weights in ((31, 1, moves), (32, 3, moves | dict.fromkeys(evils, 0.1))):
         yield (
             seed,
