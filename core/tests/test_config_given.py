@@ -222,3 +222,38 @@ def test_every_entry_is_either_read_or_refused_by_name(config: dict[str, object]
     for name in config:
         assert name in found.values or f"spec.config[{name}]" in refused
     assert given_topic_config(found.values).values == found.values
+
+
+def test_a_key_of_one_listener_is_read_as_the_key_of_all() -> None:
+    given = given_broker_config(
+        {"listener.name.tls.ssl.client.auth": " required "}, by_operator=True
+    )
+
+    assert given.problems == ()
+    assert given.values == {"listener.name.tls.ssl.client.auth": "required"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        (
+            "listener.name.tls.ssl.client.auth",
+            "maybe",
+            "set it to one of none, requested, required",
+        ),
+        ("listener.name.tls.ssl.keystore.type", "JKS", "PEM, because other formats are not"),
+        ("listener.name.tls.ssl.enabled.protocols", "TLSv1.1,TLSv1.2", "one of TLSv1.2, TLSv1.3"),
+        ("ssl.principal.mapping.rules", "RULE:^CN=(.*?)$/$1/", "DEFAULT, because rules are not"),
+        ("listener.name.tls.num.partitions", "3", "is not a broker configuration key"),
+        ("ssl.key.password", "x", "is not a broker configuration key"),
+    ],
+)
+def test_a_wrong_key_of_a_listener_is_refused(name: str, value: str, problem: str) -> None:
+    (found,) = given_broker_config({name: value}, by_operator=True).problems
+    assert problem in str(found)
+
+
+def test_users_do_not_write_the_keys_of_listeners() -> None:
+    name = "listener.name.tls.ssl.client.auth"
+    (problem,) = given_broker_config({name: "none"}).problems
+    assert str(problem) == (f"spec.config[{name}] is written by the operator: set spec.listeners")

@@ -13,6 +13,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from chiplog_core.config.key import ConfigKey, KeyTable, Synonym
+from chiplog_core.config.listener_keys import (
+    LISTENER_KEYS,
+    LISTENER_SECURITY_PROTOCOL_MAP,
+    key_of_one_listener,
+)
 from chiplog_core.config.topic_keys import KIB, MIB, TOPIC_KEYS
 from chiplog_core.config.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
 from chiplog_core.durations import DAY_MS, MINUTE_MS, SECOND_MS
@@ -514,6 +519,8 @@ BROKER_KEYS = KeyTable(
         NODE_ID,
         LISTENERS,
         ADVERTISED_LISTENERS,
+        LISTENER_SECURITY_PROTOCOL_MAP,
+        *LISTENER_KEYS.values(),
         LOG_DIRS,
         BROKER_RACK,
         METRICS_PARTITIONS,
@@ -522,6 +529,14 @@ BROKER_KEYS = KeyTable(
         CONTROLLER_MUTATION_RATE,
     ),
 )
+
+
+def broker_key(name: str) -> ConfigKey[Any] | None:
+    """The key of a name in a broker's configuration, which may be that of a single listener. None
+    if there is no such key."""
+    of_listener = key_of_one_listener(name)
+    return of_listener[1] if of_listener else BROKER_KEYS.get(name)
+
 
 TOPIC_DEFAULTS = frozenset(
     synonym.name for topic_key in TOPIC_KEYS.values() for synonym in topic_key.synonyms

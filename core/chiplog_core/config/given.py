@@ -13,6 +13,7 @@ from chiplog_core.config.broker_keys import (
     BROKER_KEYS,
     GROUP_MAX_SESSION_TIMEOUT_MS,
     GROUP_MIN_SESSION_TIMEOUT_MS,
+    broker_key,
 )
 from chiplog_core.config.key import ConfigKey, KeyTable
 from chiplog_core.config.topic_keys import (
@@ -89,7 +90,7 @@ def _check(given: Mapping[str, object], table: KeyTable, field: str) -> GivenCon
 
 def _read(name: str, value: object, table: KeyTable, path: str) -> str | Problem:
     """The value in Kafka's text form, or the problem with it."""
-    key = table.get(name)
+    key = broker_key(name) if table is BROKER_KEYS else table.get(name)
     if key is None:
         return _unknown(name, table, path)
     text = _as_text(value)
@@ -148,9 +149,9 @@ def _type_name(value: object) -> str:
 def _operators_keys(values: Mapping[str, str], field: str) -> list[Problem]:
     """A problem for each key that only the operator may write."""
     return [
-        Problem(f"{field}[{name}]", "is written by the operator", f"set {BROKER_KEYS[name].set_by}")
+        Problem(f"{field}[{name}]", "is written by the operator", f"set {key.set_by}")
         for name in values
-        if BROKER_KEYS[name].set_by is not None
+        if (key := broker_key(name)) is not None and key.set_by is not None
     ]
 
 

@@ -6,7 +6,7 @@ takes effect without a restart.
 
 from collections.abc import Mapping
 
-from chiplog_core.config.broker_keys import BROKER_KEYS, LISTENERS, TOPIC_DEFAULTS
+from chiplog_core.config.broker_keys import LISTENERS, TOPIC_DEFAULTS, broker_key
 from chiplog_core.config.given import given_broker_config
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import names
@@ -40,7 +40,8 @@ def properties(cluster: BrokerCluster) -> Mapping[str, str]:
 
 def _is_read_at_start(name: str) -> bool:
     """Whether brokers read the key only when they start, and users may set it."""
-    return name not in TOPIC_DEFAULTS and BROKER_KEYS[name].set_by is None
+    key = broker_key(name)
+    return name not in TOPIC_DEFAULTS and key is not None and key.set_by is None
 
 
 def _text(cluster_name: str, settings: Mapping[str, str]) -> str:
