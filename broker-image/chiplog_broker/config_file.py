@@ -11,13 +11,17 @@ from pathlib import Path
 
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.metadata.listeners import INTERNAL_NAME, Listener
+from chiplog_broker.security.listener_security import (
+    WITHOUT_MAP,
+    SecurityProtocol,
+    security_of_listeners,
+)
 from chiplog_core.config.given import given_broker_config
 
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
 DEFAULT_MEMBER_LISTENERS = "plain://0.0.0.0:9092"
 MEMBER_NAME = "[a-z0-9]+"
 EVERY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound
-WITHOUT_SECURITY = ("PLAINTEXT", "EXTERNAL", "INTERNAL")
 
 
 class InvalidConfigFile(CannotStart):
@@ -124,10 +128,10 @@ def member_config(path: Path | None, broker_id: int) -> dict[str, str]:
 
 
 def listeners(config: Mapping[str, str]) -> list[Listener]:
-    """The listeners of a standalone broker, from the keys `listeners` and `advertised.listeners`.
-    Raises `InvalidConfigFile`."""
-    bound = parse_listeners(config.get("listeners") or DEFAULT_LISTENERS)
-    given = parse_listeners(config.get("advertised.listeners", ""), "advertised.listeners")
+    """The listeners of a standalone broker, from the keys `listeners` and `advertised.listeners`
+    and those for their security. Raises `CannotStart`."""
+    bound = split_listeners(config.get("listeners") or DEFAULT_LISTENERS, "listeners")
+    given = split_listeners(config.get("advertised.listeners", ""), "advertised.listeners")
     for name, (host, _) in given.items():
         if name not in bound or host in EVERY_ADDRESS:
             raise InvalidConfigFile(
@@ -136,6 +140,7 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
             )
     # A listener that is not advertised, or with port 0, is advertised as it is bound.
     advertised = dict.fromkeys(bound, ("", 0)) | given
+    security = security_of_listeners(config, bound, WITHOUT_MAP)
     return [
         Listener(
             name,
@@ -143,6 +148,7 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
             port,
             advertised[name][0] or advertised_host_for(host),
             advertised[name][1] or port,
+            tls=security[name],
         )
         for name, (host, port) in bound.items()
     ]
@@ -151,8 +157,8 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
 def member_listeners(config: Mapping[str, str]) -> list[Listener]:
     """The listeners of a broker whose advertised addresses the operator determines.
 
-    They have the names of BrokerCluster.spec.listeners; none of them has TLS or SASL. Raises
-    `InvalidConfigFile`.
+    They have the names of BrokerCluster.spec.listeners; without a map of protocols all are in plain
+    text. Raises `CannotStart`.
     """
     if config.get("advertised.listeners"):
         raise InvalidConfigFile(
@@ -166,20 +172,13 @@ def member_listeners(config: Mapping[str, str]) -> list[Listener]:
                 f"server.properties[listeners] has the name {name}: use lower-case letters and "
                 f"digits; the broker adds {INTERNAL_NAME} itself"
             )
-    return [Listener(name, host, port, host, port) for name, (host, port) in found.items()]
-
-
-def parse_listeners(text: str, key: str = "listeners") -> dict[str, tuple[str, int]]:
-    """Listener name -> (host, port), as `split_listeners` reads them. Raises `InvalidConfigFile`
-    also for a name that asks for TLS or SASL."""
-    found = split_listeners(text, key)
-    for name in found:
-        if name not in WITHOUT_SECURITY:
-            raise InvalidConfigFile(
-                f"server.properties[{key}] uses {name}: TLS and SASL are not built yet, "
-                f"use {' or '.join(WITHOUT_SECURITY)}"
-            )
-    return found
+    security = security_of_listeners(
+        config, found, dict.fromkeys(found, SecurityProtocol.PLAINTEXT)
+    )
+    return [
+        Listener(name, host, port, host, port, tls=security[name])
+        for name, (host, port) in found.items()
+    ]
 
 
 def split_listeners(text: str, key: str) -> dict[str, tuple[str, int]]:

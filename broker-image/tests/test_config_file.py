@@ -6,9 +6,9 @@ from chiplog_broker.config_file import (
     InvalidConfigFile,
     checked,
     listeners,
-    parse_listeners,
     parse_properties,
 )
+from chiplog_broker.errors import CannotStart
 
 
 def test_the_format_of_java_properties() -> None:
@@ -63,9 +63,9 @@ def test_listeners_and_the_addresses_that_clients_get() -> None:
 @pytest.mark.parametrize("text", ["PLAINTEXT://host", "host:port", "host:99999", "a:1,a:2"])
 def test_listeners_that_do_not_read_are_refused(text: str) -> None:
     with pytest.raises(InvalidConfigFile, match="NAME://host:port"):
-        parse_listeners(text)
+        listeners({"listeners": text})
 
 
-def test_a_listener_that_needs_security_is_refused() -> None:
-    with pytest.raises(InvalidConfigFile, match="not built yet"):
-        parse_listeners("SASL_SSL://127.0.0.1:9093")
+def test_a_listener_that_needs_a_password_is_refused() -> None:
+    with pytest.raises(CannotStart, match="SASL is not built yet"):
+        listeners({"listeners": "SASL_SSL://127.0.0.1:9093"})

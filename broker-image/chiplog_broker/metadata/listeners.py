@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from chiplog_broker.security.credentials import Keyring
+from chiplog_broker.security.listener_security import TlsSettings
 
 INTERNAL_NAME = "internal"
 INTERNAL_PORT = 9091
@@ -19,6 +20,8 @@ class Listener:
     advertised_port: int
     keyring: Keyring | None = field(default=None, compare=False, repr=False)
     """The credentials that its clients must log in with; without it all are `User:ANONYMOUS`."""
+    tls: TlsSettings | None = None
+    """How it uses TLS; None for plain text."""
     is_internal: bool = False
     """Whether its clients are processes of this cluster, with the permissions of brokers."""
 

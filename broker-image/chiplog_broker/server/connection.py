@@ -12,12 +12,13 @@ available for one, and a client that does not receive its answers is not served.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol, cast
 
-from chiplog_broker.server.file_sending import FileAnswer, FileSender
+from chiplog_broker.server.file_sending import FileAnswer, FileSender, Piece
 from chiplog_broker.server.memory import Account
 from chiplog_broker.server.peer import Peer
+from chiplog_broker.server.tls_sending import TlsSender, is_encrypted
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ProtocolViolation
 from chiplog_wire.protocol.framing import FrameReader
@@ -75,6 +76,8 @@ class Connection(asyncio.BufferedProtocol):
         self._may_write = True
         self._unsent_bytes = 0
         self._files: FileSender | None = None
+        # Sends everything on a connection with TLS; None without it.
+        self._tls: TlsSender | None = None
         self._finishing = False
         self._reading = True
         self._memory: Account | None = None
@@ -84,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held_request: AnyRequest | None = None
         self._violation: ProtocolViolation | None = None
         self._transport: asyncio.Transport
+        self._write: Callable[[Answer], None]
         self.parse: Callable[[memoryview], AnyRequest] = parse_request
         """Parses a frame; a login may have frames of another kind."""
         self.peer: Peer
@@ -105,6 +109,10 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the connection with the service, which may refuse it."""
         self._transport = cast("asyncio.Transport", transport)
+        self._write = self._transport.writelines
+        if is_encrypted(self._transport):
+            self._tls = TlsSender(self._transport, self._sent)
+            self._write = self._write_encrypted
         peer = self._service.connected(self)
         if peer is None:
             self._transport.abort()
@@ -126,9 +134,18 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The transport has too many unsent bytes: start no request before it has sent them."""
         self._may_write = False
+        if self._tls is not None:
+            self._tls.paused()
+            self._count_unsent(self._tls.held_bytes)
+            return
         self._count_unsent(self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
+        """The transport has sent most of its bytes: requests may start, unless answers wait."""
+        if self._tls is not None:
+            self._tls.resumed()
+            self._count_unsent(self._tls.held_bytes)
+            return
         self._may_write = True
         self._count_unsent(0)
         self._start_requests()
@@ -141,6 +158,8 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting.clear()
         if self._files is not None:
             self._files.close()
+        if self._tls is not None:
+            self._tls.close()
         self._count_unsent(0)
         # Released now, because objects in reference cycles are freed only by a garbage collection.
         self._held_request = None
@@ -156,8 +175,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport
 
     @property
-    def _sends_files(self) -> bool:
-        return self._files is not None and self._files.busy
+    def _is_sending(self) -> bool:
+        """Whether a part of an answer was not given to the transport yet."""
+        return (self._files is not None and self._files.busy) or (
+            self._tls is not None and self._tls.busy
+        )
 
     def abort(self) -> None:
         """Close the connection without answering waiting requests."""
@@ -169,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
         A Fetch that waits for records is not answered: it may wait for a long time.
         """
         self._finishing = True
-        if self._waits_for_records or (self.idle and not self._sends_files):
+        if self._waits_for_records or (self.idle and not self._is_sending):
             self._transport.close()
 
     def open(self, service: Service, max_frame_bytes: int) -> None:
@@ -267,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._waiting:
             self._waiting.append(started)
         elif started:
-            self._transport.writelines(started)
+            self._write(started)
 
     def _wait(self, future: asyncio.Future[Answer], *, blocks_others: bool) -> None:
         """Give a future answer its place in the queue. `blocks_others`: no request may start before
@@ -278,14 +300,29 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_files(self, answer: FileAnswer) -> None:
         """Send an answer from its files; nothing else is sent before it is complete."""
+        if self._tls is not None:
+            self._send_encrypted(self._tls, answer.pieces)
+            return
         if self._files is None:
-            self._files = FileSender(self._transport, self._sent_files, self.peer.descriptors_below)
+            self._files = FileSender(self._transport, self._sent, self.peer.descriptors_below)
         if not self._files.send(answer):
             self._may_write = False
 
-    def _sent_files(self) -> None:
-        """Continue after an answer from files was sent."""
+    def _write_encrypted(self, answer: Answer) -> None:
+        """Send an answer with TLS."""
+        assert self._tls is not None, "only a connection with TLS writes this way"
+        self._send_encrypted(self._tls, answer)
+
+    def _send_encrypted(self, sender: TlsSender, answer: Sequence[Piece]) -> None:
+        if not sender.send(answer):
+            self._may_write = False
+            self._count_unsent(sender.held_bytes)
+
+    def _sent(self) -> None:
+        """Continue after answers were sent that could not be sent at once."""
         self._may_write = True
+        if self._tls is not None:
+            self._count_unsent(0)
         if self._finishing:
             self._transport.close()
         self._start_requests()
@@ -309,12 +346,12 @@ class Connection(asyncio.BufferedProtocol):
                 ready += first
             self._waiting.popleft()
         if ready and not self._transport.is_closing():
-            self._transport.writelines(ready)
+            self._write(ready)
         if self._memory is not None:
             self._memory.written()
         if not self._waiting:
             self._is_blocked = self._waits_for_records = False
-            if self._finishing:
+            if self._finishing and not self._is_sending:
                 self._transport.close()
         self._start_requests()
 

@@ -203,11 +203,11 @@ def own_socket(
 ) -> socket.socket | None:
     """A duplicate of the transport's socket, which the event loop can watch.
 
-    None if the transport encrypts (TLS), or if the duplicate's descriptor is not below
-    `descriptors_below`, because descriptors are short. Then answers are sent from memory.
+    None if it has none, or if the duplicate's descriptor is not below `descriptors_below`, because
+    descriptors are short. Then answers are sent from memory.
     """
     shared = transport.get_extra_info("socket")
-    if shared is None or transport.get_extra_info("sslcontext") is not None:
+    if shared is None:
         return None
     try:
         descriptor = os.dup(shared.fileno())

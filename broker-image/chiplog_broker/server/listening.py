@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.security.tls import TlsFiles, principal_of
 from chiplog_broker.server.connection import Connection
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.gate import LOGIN_TIMEOUT_S, Gate
@@ -19,6 +20,7 @@ from chiplog_broker.server.limits import ConnectionQuota
 from chiplog_broker.server.memory import Account
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
+from chiplog_broker.server.tls_accepting import BACKLOG, MAX_HANDSHAKES, TlsDoor
 from chiplog_wire.protocol.errors import ProtocolViolation
 from chiplog_wire.protocol.framing import UNAUTHENTICATED_MAX_BYTES
 
@@ -29,7 +31,6 @@ SWEEP_INTERVAL_S = 5.0
 LOG_INTERVAL_S = 1.0
 # How long a stopping broker waits until answers are ready and received.
 CLOSE_TIMEOUT_S = 5.0
-BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,24 @@ class Acceptor:
         self._logged_s = float("-inf")
         self._sweeper: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
+        # Accepts the connections of a listener with TLS, up to the end of their handshakes.
+        self._door: TlsDoor | None = None
+
+    @property
+    def tls_files(self) -> TlsFiles | None:
+        """The certificate that is served; None without TLS, or before `bind`."""
+        return None if self._door is None else self._door.files
 
     async def bind(self) -> Listener:
         """Bind the address; returns the listener with its real port. Raises `CannotStart`."""
         socket = self._listener
+        if socket.tls is not None:
+            # No more than a quarter of all connections: others must find a place.
+            at_once = max(1, min(MAX_HANDSHAKES, self._limits.max_connections // 4))
+            self._door = TlsDoor(TlsFiles(socket.tls, self._clock), self, self._clock, at_once)
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                self._new_connection, socket.host, socket.port, backlog=BACKLOG, start_serving=False
+                self.new_connection, socket.host, socket.port, backlog=BACKLOG, start_serving=False
             )
         except OSError as error:
             raise CannotStart(
@@ -93,7 +105,10 @@ class Acceptor:
     async def accept(self) -> None:
         """Accept clients until `close`."""
         assert self._server is not None, "bind comes first"
-        await self._server.start_serving()
+        if self._door is None:
+            await self._server.start_serving()
+        else:
+            self._door.open(one.fileno() for one in self._server.sockets)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         socket = self._listener
         logger.info(
@@ -109,6 +124,8 @@ class Acceptor:
             return
         if self._sweeper is not None:
             self._sweeper.cancel()
+        if self._door is not None:
+            await self._door.close()
         self._server.close()
         for connection in list(self._connections):
             connection.finish()
@@ -119,7 +136,7 @@ class Acceptor:
             connection.abort()
         await self._server.wait_closed()
 
-    def _new_connection(self) -> Connection:
+    def new_connection(self) -> Connection:
         """The protocol of a new connection, behind a `Gate` if the listener requires a login."""
         keyring, max_frame_bytes = self._listener.keyring, self._limits.max_frame_bytes
         if keyring is None:
@@ -132,33 +149,55 @@ class Acceptor:
 
     def connected(self, connection: Connection) -> Peer | None:
         """Count a new connection; None refuses it because of the limits."""
+        if self._door is not None:
+            address = self._door.completed(connection)  # it was admitted before its handshake
+            return address and self._peer(connection, *address)
         # A client that has disconnected already has no address.
         host, port, *_ = connection.transport.get_extra_info("peername") or ("", 0)
-        if not host:
+        socket = connection.transport.get_extra_info("socket")
+        descriptor = -1 if socket is None else socket.fileno()
+        if not host or not self.admit(host, descriptor):
             return None
-        if why := self._why_refused(connection, host):
-            self._metrics.refused_total += 1
-            self._log("connection_refused", host, why)
-            return None
+        return self._peer(connection, host, port)
+
+    def _peer(self, connection: Connection, host: str, port: int) -> Peer:
+        """The client of a connection that was admitted."""
         self._connections[connection] = Activity.of(connection, self._clock.monotonic_s())
         self._metrics.connections += 1
         self._metrics.connections_total += 1
-        account = Account(self._quota.memory, connection)
         return Peer(
             host,
             port,
             self._listener,
-            memory=account,
+            principal=principal_of(connection.transport.get_extra_info("ssl_object")),
+            memory=Account(self._quota.memory, connection),
             descriptors_below=self._limits.descriptors_below,
         )
 
-    def _why_refused(self, connection: Connection, host: str) -> str:
+    def admit(self, host: str, descriptor: int) -> bool:
+        """Count a new connection from this address; False refuses it because of the limits."""
+        if why := self._why_refused(host, descriptor):
+            self._metrics.refused_total += 1
+            self._log("connection_refused", host, why)
+            return False
+        return True
+
+    def leave(self, host: str) -> None:
+        """Remove a connection that was admitted, but has not completed its handshake."""
+        self._quota.leave(host)
+
+    def handshake_failed(self, peer: str, reason: str) -> None:
+        """Count a TLS handshake that failed; log it if there is a reason."""
+        self._metrics.failed_handshakes_total += 1
+        if reason:
+            self._log("tls_handshake_failed", peer, reason)
+
+    def _why_refused(self, host: str, descriptor: int) -> str:
         """Count a new connection; returns why it is refused instead, or an empty string."""
         # The kernel assigns the lowest free descriptor, so this number shows how many are in use.
-        socket = connection.transport.get_extra_info("socket")
-        if socket is not None and socket.fileno() >= self._limits.descriptors_below:
+        if descriptor >= self._limits.descriptors_below:
             return (
-                f"descriptor {socket.fileno()} is kept for files and brokers: raise the limit of "
+                f"descriptor {descriptor} is kept for files and brokers: raise the limit of "
                 "open files (RLIMIT_NOFILE), or have fewer connections or partitions"
             )
         if self._quota.is_full:
@@ -174,6 +213,8 @@ class Acceptor:
     def _close_longest_login(self) -> None:
         """Close the connection with the longest incomplete login, if there is one. Legitimate
         logins take a moment, and must not be kept out by connections that never log in."""
+        if self._door is not None and self._door.drop_oldest():
+            return
         for connection in self._connections:  # the oldest one comes first
             if connection.peer.sasl is not None:
                 connection.abort()

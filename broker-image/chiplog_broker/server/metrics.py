@@ -28,6 +28,8 @@ class RequestMetrics:
         self.connections_total = 0
         self.refused_total = 0
         """Connections refused because of a limit."""
+        self.failed_handshakes_total = 0
+        """Connections closed because their TLS handshake failed."""
         self.violations_total = 0
         """Connections closed because their client violated the protocol."""
         self.waiting_fetches = 0

@@ -1,7 +1,7 @@
 """How listeners are secured: Kafka's keys for TLS, for all listeners or for one of them.
 
-`ssl.client.auth` is the value of every listener with TLS; `listener.name.tls.ssl.client.auth` is that
-of the listener `tls` alone (KIP-103). The name is in lower case in the key, as in Kafka.
+`ssl.client.auth` is the value of every listener with TLS; `listener.name.tls.ssl.client.auth` is
+that of the listener `tls` alone (KIP-103). The name is in lower case in the key, as in Kafka.
 """
 
 import re

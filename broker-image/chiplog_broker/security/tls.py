@@ -1,0 +1,227 @@
+"""The certificate that a listener serves, and the CAs that it trusts, from files that may change.
+
+How an `Acceptor` uses it:
+
+    files = TlsFiles(listener.tls, clock)  # raises CannotStart
+    context = files.current().context  # for each accepted connection
+
+Nothing has to be started or stopped. The files are looked at when a client connects, once a second
+at most. Each change makes a new `ssl.SSLContext`: a CA cannot be removed from one that exists.
+Connections keep the context that they were accepted with.
+"""
+
+import hashlib
+import logging
+import re
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from chiplog_broker.errors import CannotStart
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.security.listener_security import ClientAuth, TlsSettings
+from chiplog_broker.security.sasl import ANONYMOUS
+from chiplog_broker.security.x509 import distinguished_name, not_after_s
+
+logger = logging.getLogger(__name__)
+
+# The files are read at most once in this time, however many clients connect.
+REREAD_AFTER_S: Final = 1.0
+# Cipher suites of TLS 1.2. All have forward secrecy and are AEAD, as those of TLS 1.3 are.
+CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+OPTIONS: Final = (
+    ssl.OP_NO_COMPRESSION
+    | ssl.OP_NO_RENEGOTIATION
+    | ssl.OP_NO_TICKET
+    | ssl.OP_CIPHER_SERVER_PREFERENCE
+)
+VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+VERIFY_MODES: Final = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+# OpenSSL keeps sessions of TLS 1.2 also without tickets, up to 20,480 of some kilobytes each, and
+# Python cannot switch that off. So a context is replaced when it has this many.
+MAX_CACHED_SESSIONS: Final = 500
+
+_CERTIFICATE: Final = re.compile(
+    rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One content of the files."""
+
+    context: ssl.SSLContext
+    """For connections that are accepted now."""
+    fingerprint: str
+    """SHA-256 of the certificate in DER, as 64 lower-case hexadecimal digits."""
+    not_after_s: int
+    """When the certificate expires, in seconds since 1970."""
+    trusted: tuple[str, ...]
+    """The fingerprints of the CAs of clients, sorted."""
+
+
+class TlsFiles:
+    """The files of one listener."""
+
+    def __init__(self, settings: TlsSettings, clock: Clock) -> None:
+        """Read the files. Raises `CannotStart` if they cannot be used."""
+        self._settings = settings
+        self._clock = clock
+        self._read_s = clock.monotonic_s()
+        self._unreadable = False
+        try:
+            self._content = read_content(settings)
+            self._current = generation(settings, self._content)
+        except (OSError, ValueError) as problem:
+            raise CannotStart(_remedy(settings, reason(problem))) from problem
+
+    def current(self) -> Generation:
+        """The generation for a connection that is accepted now."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._read_s >= REREAD_AFTER_S:
+            self._read_s = now_s
+            self._reread()
+        return self._current
+
+    def _reread(self) -> None:
+        """Read the files again, and use them if they have changed and are complete."""
+        try:
+            content = read_content(self._settings)
+            cached = self._current.context.session_stats()["number"]
+            if content == self._content and cached < MAX_CACHED_SESSIONS:
+                self._unreadable = False
+                return
+            found = generation(self._settings, content)
+        except (OSError, ValueError) as problem:
+            # The files in memory stay in use: a Secret that is written in two steps, or a broken
+            # mount, must not keep clients out.
+            if not self._unreadable:
+                logger.warning("certificate_unreadable", extra={"reason": reason(problem)})
+            self._unreadable = True
+            return
+        self._unreadable = False
+        if content != self._content:
+            logger.info(
+                "certificate_changed",
+                extra={"fingerprint": found.fingerprint, "trusted": list(found.trusted)},
+            )
+        self._content, self._current = content, found
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of the files in PEM."""
+
+    chain: bytes
+    """The certificate, and those of CAs between it and the root."""
+    key: bytes
+    """The file with the private key: the same as `chain` where one file has both."""
+    trusted: bytes
+
+
+def read_content(settings: TlsSettings) -> Content:
+    """Read the files. Raises `OSError`."""
+    chain_file, key_file = keystore_files(settings.keystore)
+    trusted = settings.truststore
+    return Content(
+        chain_file.read_bytes(),
+        key_file.read_bytes(),
+        b"" if trusted is None else truststore_file(trusted).read_bytes(),
+    )
+
+
+def keystore_files(location: Path) -> tuple[Path, Path]:
+    """The files of the certificate chain and of the key: a Secret's, or one file with both."""
+    if location.is_dir():
+        return location / "tls.crt", location / "tls.key"
+    return location, location
+
+
+def truststore_file(location: Path) -> Path:
+    """The file of CAs."""
+    return location / "ca.crt" if location.is_dir() else location
+
+
+def generation(settings: TlsSettings, content: Content) -> Generation:
+    """Create a context of what the files have. Raises `OSError` or `ValueError` if that cannot be
+    used, for example if the key does not belong to the certificate."""
+    certificates, trusted = certificates_of(content.chain), certificates_of(content.trusted)
+    if not certificates:
+        raise ValueError(f"{settings.keystore} has no certificate")
+    context = new_context(settings)
+    # An empty password: OpenSSL would ask for that of an encrypted key on the terminal.
+    context.load_cert_chain(*keystore_files(settings.keystore), password="")
+    if settings.truststore is not None:
+        if not trusted:
+            raise ValueError(f"{settings.truststore} has no certificate")
+        context.load_verify_locations(cadata=b"".join(trusted))
+    if read_content(settings) != content:
+        raise ValueError("the files have changed while they were read")
+    return Generation(
+        context,
+        fingerprint(certificates[0]),
+        not_after_s(certificates[0]),
+        tuple(sorted(map(fingerprint, trusted))),
+    )
+
+
+def new_context(settings: TlsSettings) -> ssl.SSLContext:
+    """A context of a server without certificates.
+
+    Sessions are not resumed by tickets: they would let a client in whose CA was removed.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    versions = [VERSIONS[name] for name in settings.protocols]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    context.set_ciphers(CIPHERS)
+    context.options |= OPTIONS
+    context.num_tickets = 0
+    context.verify_mode = VERIFY_MODES[settings.client_auth]
+    # A CA between may be trusted without its root, as in Java's truststores.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def certificates_of(pem: bytes) -> Sequence[bytes]:
+    """All certificates of a PEM file, in DER. Raises `ValueError`."""
+    return [ssl.PEM_cert_to_DER_cert(one.decode("ascii")) for one in _CERTIFICATE.findall(pem)]
+
+
+def fingerprint(certificate: bytes) -> str:
+    """SHA-256 of a certificate in DER."""
+    return hashlib.sha256(certificate).hexdigest()
+
+
+def principal_of(connection: ssl.SSLObject | None) -> str:
+    """The principal of a client after the handshake: the subject of its certificate, which OpenSSL
+    has verified, or `ANONYMOUS` without one."""
+    certificate = None if connection is None else connection.getpeercert(binary_form=True)
+    return ANONYMOUS if certificate is None else f"User:{distinguished_name(certificate)}"
+
+
+def reason(problem: Exception) -> str:
+    """Why a file cannot be used."""
+    if isinstance(problem, ssl.SSLError) and problem.reason:
+        return problem.reason.replace("_", " ").lower()
+    return str(problem)
+
+
+def _remedy(settings: TlsSettings, problem: str) -> str:
+    """The message for files that cannot be used."""
+    text = (
+        f"server.properties[{settings.keystore_key}] {settings.keystore} cannot be used "
+        f"({problem}): it must be a PEM file with a key and its certificate chain, or a directory "
+        "with tls.crt and tls.key"
+    )
+    if settings.truststore is None:
+        return text
+    return (
+        f"{text}; {settings.truststore_key} {settings.truststore} must be a PEM file with the CAs "
+        "of clients, or a directory with ca.crt"
+    )
