@@ -367,6 +367,8 @@ class Broker:
         for acceptor in acceptors:
             self._exit_stack.push_async_callback(acceptor.close)
             bound = await acceptor.bind()
+            if acceptor.tls_files is not None:
+                self.requests.certificates[bound.name] = acceptor.tls_files
             endpoints[bound.name] = (bound.advertised_host, bound.advertised_port)
         # No client is accepted before all addresses are known: the first answer contains them.
         self.addresses = endpoints

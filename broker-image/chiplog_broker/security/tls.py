@@ -21,6 +21,7 @@ from typing import Final
 
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.security.alerts import AlertingContext
 from chiplog_broker.security.listener_security import ClientAuth, TlsSettings
 from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.security.x509 import distinguished_name, not_after_s
@@ -176,7 +177,7 @@ def new_context(settings: TlsSettings) -> ssl.SSLContext:
 
     Sessions are not resumed by tickets: they would let a client in whose CA was removed.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
     versions = [VERSIONS[name] for name in settings.protocols]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     context.set_ciphers(CIPHERS)

@@ -24,16 +24,9 @@ NAMES: Final = {
 
 UTC_TIME: Final = 0x17
 EXPLICIT_VERSION: Final = 0xA0
-ENCODINGS: Final = {
-    0x0C: "utf-8",  # UTF8String
-    0x13: "ascii",  # PrintableString
-    0x14: "latin-1",  # T61String
-    0x16: "ascii",  # IA5String
-    0x1B: "ascii",  # GeneralString
-    0x1C: "utf-32-be",  # UniversalString
-    0x1E: "utf-16-be",  # BMPString
-}
-"""The tags of strings, with their encodings."""
+STRINGS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E})
+"""The tags of UTF8String, PrintableString, T61String, IA5String, GeneralString, UniversalString and
+BMPString. Java reads the bytes of all of them as UTF-8."""
 
 ESCAPED: Final = frozenset(',=+<>#;"\\')
 BLANKS: Final = " \r"
@@ -82,10 +75,13 @@ def _attribute(element: Element) -> str:
     """One `type=value` of a name."""
     kind, value = _elements(element.content)
     number = _object_identifier(kind.content)
-    name, encoding = NAMES.get(number), ENCODINGS.get(value.tag)
-    if name is None or encoding is None:
-        return f"{name or number}=#{value.encoded.hex()}"
-    return f"{name}={_escaped(value.content.decode(encoding))}"
+    name = NAMES.get(number)
+    if name is not None and value.tag in STRINGS:
+        try:
+            return f"{name}={_escaped(value.content.decode())}"
+        except UnicodeDecodeError:
+            pass  # replaced bytes would give different subjects the same name
+    return f"{name or number}=#{value.encoded.hex()}"
 
 
 def _escaped(text: str) -> str:

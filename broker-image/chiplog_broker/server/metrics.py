@@ -4,6 +4,7 @@ Names, labels and families of metrics are created at each scrape (`exposition`).
 """
 
 from chiplog_broker.histogram import Histogram
+from chiplog_broker.security.tls import TlsFiles
 from chiplog_broker.server.memory import MemoryBudget
 from chiplog_wire.protocol.apis import ApiKey
 
@@ -37,4 +38,6 @@ class RequestMetrics:
         """Bytes of answers that clients have not received yet."""
         self.budgets: list[MemoryBudget] = []
         """The memory budgets of connections."""
+        self.certificates: dict[str, TlsFiles] = {}
+        """Listener with TLS -> the certificate that it serves, and the CAs that it trusts."""
         self.event_loop_lag = Histogram()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.security.alerts import send_alert
 from chiplog_broker.security.tls import TlsFiles, reason
 from chiplog_broker.server.connection import Connection
 
@@ -58,6 +59,13 @@ class Handshake:
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+    def send(self, alert: bytes) -> None:
+        """Send the alert of a failed handshake, if the socket takes it."""
+        try:
+            self.socket.send(alert)
+        except OSError:
+            return  # the client has gone, or does not read
 
     def end(self) -> None:
         """Close it: its task sees the end of the stream."""
@@ -157,6 +165,7 @@ class TlsDoor:
     async def _shake_hands(self, connection: Connection, handshake: Handshake) -> None:
         """Complete a handshake, with the certificate and the CAs of this moment."""
         why = ""
+        send_alert.set(handshake.send)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,

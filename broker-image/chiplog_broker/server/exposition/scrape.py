@@ -12,6 +12,7 @@ from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.partitions.throttle import ReplicationThrottle
+from chiplog_broker.server.exposition.certificates import CertificateCollector
 from chiplog_broker.server.exposition.cleaner import CleanerCollector
 from chiplog_broker.server.exposition.disk import DiskCollector
 from chiplog_broker.server.exposition.partitions import (
@@ -55,6 +56,7 @@ class Exposition:
         self.registry.register(ReplicaCollector(cluster, replicas, requests, throttle))
         self.registry.register(DiskCollector(replicas))
         self.registry.register(CleanerCollector(replicas))
+        self.registry.register(CertificateCollector(requests))
         ProcessCollector(registry=self.registry)
         build = Gauge(BUILD_INFO, BUILD_INFO_ABOUT, tuple(BUILD_LABELS), registry=self.registry)
         build.labels(**BUILD_LABELS).set(1)
