@@ -44,9 +44,10 @@ VERIFY_MODES: Final = {
     ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
     ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
 }
-# OpenSSL keeps sessions of TLS 1.2 also without tickets, up to 20,480 of some kilobytes each, and
-# Python cannot switch that off. So a context is replaced when it has this many.
-MAX_CACHED_SESSIONS: Final = 500
+# OpenSSL keeps sessions of TLS 1.2 also without tickets: up to 20,480, with certificates of clients
+# about 15 KB each (measured). Python cannot switch that off. So a context is replaced when it has
+# this many; connections may keep the old one, which must not hold more than they do themselves.
+MAX_CACHED_SESSIONS: Final = 32
 
 _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
@@ -85,17 +86,18 @@ class TlsFiles:
     def current(self) -> Generation:
         """The generation for a connection that is accepted now."""
         now_s = self._clock.monotonic_s()
-        if now_s - self._read_s >= REREAD_AFTER_S:
+        cached = self._current.context.session_stats()["number"]
+        if now_s - self._read_s >= REREAD_AFTER_S or cached >= MAX_CACHED_SESSIONS:
             self._read_s = now_s
-            self._reread()
+            self._reread(is_full=cached >= MAX_CACHED_SESSIONS)
         return self._current
 
-    def _reread(self) -> None:
-        """Read the files again, and use them if they have changed and are complete."""
+    def _reread(self, *, is_full: bool) -> None:
+        """Read the files again, and use them if they are complete and have changed, or if the
+        present context has too many sessions (`is_full`)."""
         try:
             content = read_content(self._settings)
-            cached = self._current.context.session_stats()["number"]
-            if content == self._content and cached < MAX_CACHED_SESSIONS:
+            if content == self._content and not is_full:
                 self._unreadable = False
                 return
             found = generation(self._settings, content)

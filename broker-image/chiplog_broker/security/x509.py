@@ -64,7 +64,9 @@ def not_after_s(certificate: bytes) -> int:
 def _field_of(certificate: bytes, index: int) -> Element:
     """A field of the signed part, counted without the version: serial number, signature, issuer,
     validity, subject. Raises `ValueError`."""
-    (outer,) = _elements(certificate)
+    outer = next(_elements(certificate), None)
+    if outer is None:
+        raise ValueError("a certificate ends early")
     fields = list(_elements(next(_elements(outer.content)).content))
     if fields[0].tag == EXPLICIT_VERSION:
         del fields[0]
