@@ -455,3 +455,66 @@ def test_a_stopping_broker_ends_the_answers_that_it_has_begun(
             await stopping
 
     run(scenario)
+
+
+async def waiting_answer(kit: "Kit", pki: Pki) -> tuple[Client, Client, bytes]:
+    """A client, one that waits for the rest of an answer from files, and the records in it."""
+    client = await connect(kit, pki.context())
+    await client.create("orders")
+    value = kit.batch(os.urandom(950_000))
+    for _ in range(10):
+        await client.produce("orders", value)
+    topic_id = await client.topic_id("orders")
+    whole = {"max_bytes": 2**26, "partition_max_bytes": 2**26}
+    ((_, records),) = await client.fetch(topic_id, (0, 0), **whole)
+    assert len(records) == 10 * len(value)
+    reader = await raw_client(kit, pki)
+    await reader.send(ApiKey.FETCH, client.fetch_request(topic_id, (0, 0), **whole))
+    await until(lambda: kit.broker.requests.unsent_bytes)
+    return client, reader, records
+
+
+def test_an_answer_outlives_its_files(kit: "Kit", pki: Pki, run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(kit, pki.settings()):
+            client, reader, records = await waiting_answer(kit, pki)
+            assert await client.delete("orders") == OK
+            reader.writer.transport.resume_reading()
+            ((partition,),) = [one.partitions for one in (await reader.receive()).responses]
+            assert bytes(partition.records) == records
+
+    run(scenario)
+
+
+def test_an_answer_that_cannot_be_read_any_more_ends_its_connection(kit: "Kit", pki: Pki) -> None:
+    async def scenario() -> None:
+        async with serving(kit, pki.settings()) as acceptor:
+            _, reader, _ = await waiting_answer(kit, pki)
+            (segment,) = kit.directory.glob("data/orders-0/*.log")
+            os.truncate(segment, 3_000_000)
+            reader.writer.transport.resume_reading()
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await reader.receive()
+            await until(lambda: len(acceptor._connections) == 1)
+            assert kit.broker.requests.unsent_bytes == 0
+
+    kit.run(scenario)
+
+
+def test_answers_stay_in_order_behind_one_that_waits(kit: "Kit", pki: Pki, run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(kit, pki.settings()):
+            client, reader, records = await waiting_answer(kit, pki)
+            batch = kit.batch(b"x")
+            for _ in range(3):
+                await reader.send(ApiKey.PRODUCE, client.produce_request("orders", batch))
+            reader.writer.transport.resume_reading()
+            ((partition,),) = [one.partitions for one in (await reader.receive()).responses]
+            assert bytes(partition.records) == records
+            offsets = []
+            for _ in range(3):
+                ((one,),) = [t.partition_responses for t in (await reader.receive()).responses]
+                offsets.append(one.base_offset)
+            assert offsets == [10, 11, 12]
+
+    run(scenario)
