@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -27,6 +28,9 @@ HANDSHAKE_TIMEOUT_S: Final = 10.0
 # How long a client that does not read may delay the end of its connection.
 SHUTDOWN_TIMEOUT_S: Final = 5.0
 MAX_HANDSHAKES: Final = 256
+# How long the end of a refused connection waits for the client to read why.
+LINGER_S: Final = 0.5
+LINGER_BYTES: Final = 64 * 1024
 # The pause after the process has run out of descriptors or memory.
 PAUSE_S: Final = 0.5
 BACKLOG: Final = 1024
@@ -56,6 +60,9 @@ class Handshake:
     socket: socket.socket
     host: str
     port: int
+    lingering: socket.socket | None = None
+    """A duplicate that keeps the connection after its handshake has failed: if it were closed with
+    bytes that were not read, the client would get a reset in place of the alert."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -63,16 +70,31 @@ class Handshake:
     def send(self, alert: bytes) -> None:
         """Send the alert of a failed handshake, if the socket takes it."""
         try:
-            self.socket.send(alert)
+            self.lingering = self.socket.dup()
+            self.lingering.setblocking(False)
+            self.lingering.send(alert)
+            self.lingering.shutdown(socket.SHUT_WR)
         except OSError:
             return  # the client has gone, or does not read
 
     def end(self) -> None:
         """Close it: its task sees the end of the stream."""
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return  # the client has gone
+        for one in filter(None, (self.lingering, self.socket)):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # the client has gone
+
+    async def linger(self) -> None:
+        """Wait until the client has read the alert and closes the connection, for a moment."""
+        if self.lingering is None:
+            return
+        loop = asyncio.get_running_loop()
+        with self.lingering, suppress(OSError):  # also `TimeoutError`
+            async with asyncio.timeout(LINGER_S):
+                left_bytes = LINGER_BYTES
+                while left_bytes > 0 and (read := await loop.sock_recv(self.lingering, left_bytes)):
+                    left_bytes -= len(read)
 
 
 class TlsDoor:
@@ -180,6 +202,7 @@ class TlsDoor:
             why = f"the handshake was not complete within {HANDSHAKE_TIMEOUT_S:g} s"
         except OSError:
             pass  # the client has left
+        await handshake.linger()
         if self._forget(connection) is not None:
             self._owner.leave(handshake.host)
             self._owner.handshake_failed(str(handshake), why)

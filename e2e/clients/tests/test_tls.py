@@ -1,0 +1,332 @@
+"""TLS with client libraries as their users configure them."""
+
+import re
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+
+from e2e.clients.by_kafka_python import KafkaConsumer, KafkaError, KafkaProducer
+from e2e.clients.by_librdkafka import QUIET, must_arrive
+from e2e.clients.standalone import StandaloneBroker
+from e2e.clients.topics import create_topic
+from e2e.kafka.certificates import Authority, Issued
+from e2e.kafka.ports import LOOPBACK, free_ports
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+
+TOPIC = "orders"
+VALUES = [bytes([number]) * 100_000 for number in range(60)]
+
+
+class TlsBroker(StandaloneBroker):
+    """A broker with a listener for each version of TLS, and one for clients with certificates."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.servers, self.clients = Authority.create("servers"), Authority.create("clients")
+        self.server_files = self.servers.server().write(directory / "server")
+        self.client_cas = self.clients.write(directory / "client-cas")
+        self.ports = dict(zip(("tls12", "tls13", "mtls"), free_ports(3), strict=True))
+        listeners = [f"{name}://{LOOPBACK}:{port}" for name, port in self.ports.items()]
+        self.settings |= {
+            "listeners": ",".join((f"PLAINTEXT://{self.bootstrap}", *listeners)),
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,tls12:SSL,tls13:SSL,mtls:SSL",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.server_files),
+            "listener.name.tls12.ssl.enabled.protocols": "TLSv1.2",
+            "listener.name.tls13.ssl.enabled.protocols": "TLSv1.3",
+            "listener.name.mtls.ssl.client.auth": "required",
+            "listener.name.mtls.ssl.truststore.location": str(self.client_cas),
+        }
+
+    def address(self, listener: str, host: str = LOOPBACK) -> str:
+        return f"{host}:{self.ports[listener]}"
+
+    def metric(self, name: str) -> float:
+        """The value of a metric without labels."""
+        address = f"http://{LOOPBACK}:{self.side_ports[1]}/metrics"
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            text = answer.read().decode()
+        found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
+        assert found is not None, name
+        return float(found[1])
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
+    with TlsBroker(tmp_path_factory.mktemp("tls")) as broker:
+        create_topic(broker.bootstrap, TOPIC, 1)
+        yield broker
+
+
+class Files:
+    """The files of a client."""
+
+    def __init__(self, directory: Path, trusted: Authority, identity: Issued | None = None) -> None:
+        self.ca = trusted.write(directory / "trusted") / "ca.crt"
+        self.identity = identity and identity.write(directory / "identity")
+
+    def kafka_python(self) -> dict[str, Any]:
+        found = {"security_protocol": "SSL", "ssl_cafile": str(self.ca)}
+        if self.identity is not None:
+            found["ssl_certfile"] = str(self.identity / "tls.crt")
+            found["ssl_keyfile"] = str(self.identity / "tls.key")
+        return found
+
+    def librdkafka(self) -> dict[str, Any]:
+        found = {"security.protocol": "ssl", "ssl.ca.location": str(self.ca), **QUIET}
+        if self.identity is not None:
+            found["ssl.certificate.location"] = str(self.identity / "tls.crt")
+            found["ssl.key.location"] = str(self.identity / "tls.key")
+        return found
+
+
+def by_kafka_python(address: str, files: Files, topic: str) -> list[bytes]:
+    """Produce `VALUES`, and read as many from the beginning."""
+    settings = files.kafka_python()
+    producer = KafkaProducer(bootstrap_servers=address, max_block_ms=10_000, **settings)
+    try:
+        for future in [producer.send(topic, value) for value in VALUES]:
+            future.get(timeout=30)
+    finally:
+        producer.close(timeout=5)
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=address,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=20_000,
+        **settings,
+    )
+    try:
+        return [one.value for _, one in zip(VALUES, consumer, strict=False)]
+    finally:
+        consumer.close()
+
+
+def by_librdkafka(address: str, files: Files, topic: str) -> list[bytes]:
+    """Produce `VALUES`, and read as many from the beginning."""
+    settings = {"bootstrap.servers": address, **files.librdkafka()}
+    producer = Producer({"enable.idempotence": True, **settings})
+    for value in VALUES:
+        producer.produce(topic, value, on_delivery=must_arrive)
+    assert producer.flush(30) == 0
+    consumer = Consumer({"group.id": "g", "auto.offset.reset": "earliest", **settings})
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+    deadline_s = time.monotonic() + 30
+    while len(found) < len(VALUES) and time.monotonic() < deadline_s:
+        for one in consumer.consume(len(VALUES), timeout=0.5):
+            must_arrive(one.error(), one)
+            found.append(one.value() or b"")
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("client", [by_kafka_python, by_librdkafka])
+@pytest.mark.parametrize("listener", ["tls12", "tls13", "mtls"])
+def test_clients_produce_and_consume(
+    tls: TlsBroker,
+    tmp_path: Path,
+    client: Callable[[str, Files, str], list[bytes]],
+    listener: str,
+) -> None:
+    topic = f"{client.__name__}-{listener}"
+    create_topic(tls.bootstrap, topic, 1)
+    identity = tls.clients.client("orders") if listener == "mtls" else None
+    assert client(tls.address(listener), Files(tmp_path, tls.servers, identity), topic) == VALUES
+
+
+def refusal_of_librdkafka(address: str, files: Files) -> str:
+    """Why a connection fails; fails the test if it does not."""
+    errors: list[str] = []
+    admin = AdminClient(
+        {
+            "bootstrap.servers": address,
+            "error_cb": lambda error: errors.append(str(error)),
+            **files.librdkafka(),
+        }
+    )
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=5)
+    admin.poll(1)
+    return " ".join(errors)
+
+
+def test_a_client_refuses_a_broker_that_it_cannot_trust(tls: TlsBroker, tmp_path: Path) -> None:
+    stranger = Files(tmp_path, tls.clients)
+    assert "certificate verify failed" in refusal_of_librdkafka(tls.address("tls13"), stranger)
+    with pytest.raises(KafkaError):
+        KafkaConsumer(
+            bootstrap_servers=tls.address("tls12"),
+            bootstrap_timeout_ms=3_000,
+            **stranger.kafka_python(),
+        )
+    wrong_name = tls.address("tls13", "localhost")
+    files = Files(tmp_path, tls.servers)
+    assert "certificate verify failed" in refusal_of_librdkafka(wrong_name, files)
+    with pytest.raises(KafkaError):
+        KafkaConsumer(
+            bootstrap_servers=wrong_name, bootstrap_timeout_ms=3_000, **files.kafka_python()
+        )
+
+
+def test_a_client_without_a_certificate_is_refused(tls: TlsBroker, tmp_path: Path) -> None:
+    files = Files(tmp_path, tls.servers)
+    assert "certificate required" in refusal_of_librdkafka(tls.address("mtls"), files)
+    with pytest.raises(KafkaError):
+        KafkaConsumer(
+            bootstrap_servers=tls.address("mtls"),
+            bootstrap_timeout_ms=3_000,
+            **files.kafka_python(),
+        )
+
+
+def s_client(address: str, *options: str | Path) -> str:
+    """What openssl prints of a connection."""
+    done = subprocess.run(
+        ["openssl", "s_client", "-connect", address, *options],
+        input=b"",
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
+    return (done.stdout + done.stderr).decode(errors="replace")
+
+
+@pytest.mark.parametrize("version", ["-tls1", "-tls1_1"])
+def test_old_versions_are_refused(tls: TlsBroker, version: str) -> None:
+    options = (version, "-cipher", "ALL:@SECLEVEL=0")
+    assert "alert protocol version" in s_client(tls.address("tls12"), *options)
+
+
+class Load:
+    """Produces and consumes with two connected clients, until it is stopped."""
+
+    def __init__(self, address: str, files: Files, topic: str) -> None:
+        settings: Mapping[str, Any] = {"bootstrap.servers": address, **files.librdkafka()}
+        self._producer = Producer({"enable.idempotence": True, "linger.ms": 5, **settings})
+        self._consumer = Consumer({"group.id": "load", "auto.offset.reset": "earliest", **settings})
+        self._consumer.subscribe([topic])
+        self._topic = topic
+        self.acknowledged: list[bytes] = []
+        self.read: list[bytes] = []
+        self._stopping = threading.Event()
+        self._threads = [threading.Thread(target=one) for one in (self._produce, self._consume)]
+
+    def __enter__(self) -> "Load":
+        for one in self._threads:
+            one.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        for one in self._threads:
+            one.join(60)
+
+    def _produce(self) -> None:
+        def delivered(error: Any, message: "Message[bytes, bytes]") -> None:
+            if error is None:
+                self.acknowledged.append(message.value() or b"")
+
+        number = 0
+        while not self._stopping.is_set():
+            self._producer.produce(self._topic, b"%08d" % number, on_delivery=delivered)
+            self._producer.poll(0.002)
+            number += 1
+        self._producer.flush(30)
+
+    def _consume(self) -> None:
+        deadline_s = time.monotonic() + 120
+        while time.monotonic() < deadline_s:
+            self.read += [
+                one.value() or b""
+                for one in self._consumer.consume(500, timeout=0.5)
+                if one.error() is None
+            ]
+            producer_ended = not self._threads[0].is_alive()
+            if producer_ended and len(self.read) >= len(self.acknowledged):
+                break
+        self._consumer.close()
+
+
+def serial(address: str) -> str:
+    printed = s_client(address)
+    shown = subprocess.run(
+        ["openssl", "x509", "-noout", "-serial"],
+        input=printed.encode(),
+        capture_output=True,
+        check=True,
+    )
+    return shown.stdout.decode()
+
+
+def wait_for_another(address: str, before: str) -> str:
+    """Wait until another certificate is served; returns its serial number."""
+    wait_until(lambda: serial(address) != before)
+    return serial(address)
+
+
+def test_certificates_and_cas_are_replaced_under_load(tmp_path: Path) -> None:
+    with TlsBroker(tmp_path) as broker:
+        create_topic(broker.bootstrap, TOPIC, 1)
+        address, old_clients = broker.address("mtls"), broker.clients
+        old = Files(tmp_path / "old", broker.servers, old_clients.client("old"))
+        assert old.identity is not None
+        identity = ("-cert", old.identity / "tls.crt", "-key", old.identity / "tls.key")
+        saved = tmp_path / "session"
+        accepted = s_client(address, *identity, "-tls1_2", "-sess_out", saved)
+        assert "Verify return code" in accepted
+        assert saved.exists()
+        assert "Reused" in s_client(address, *identity, "-tls1_2", "-sess_in", saved)
+        with Load(address, old, TOPIC) as load:
+            wait_until(lambda: len(load.read) > 500)
+            before, served = broker.metric("chiplog_broker_connections_total"), serial(address)
+            for _ in range(3):
+                broker.servers.server().write(broker.server_files)
+                served = wait_for_another(address, served)
+            new_clients = Authority.create("clients")
+            new_clients.write(broker.client_cas, old_clients)
+            new = Files(tmp_path / "new", broker.servers, new_clients.client("new"))
+            wait_until(lambda: is_served(address, new))
+            assert is_served(address, old)
+            new_clients.write(broker.client_cas)
+            wait_until(lambda: not is_served(address, old))
+            count = len(load.read)
+            wait_until(lambda: len(load.read) > count + 500)
+            # openssl has no certificate in `serial`, so it never counts as a connection.
+            opened = broker.metric("chiplog_broker_connections_total") - before
+        assert sorted(load.read) == sorted(load.acknowledged)
+        assert len(load.read) > 1000
+        refused = s_client(address, *identity, "-tls1_2", "-sess_in", saved)
+        assert "Reused" not in refused
+        assert "alert" in refused
+        assert is_served(address, new)
+        assert opened <= ADMIN_CONNECTIONS
+
+
+ADMIN_CONNECTIONS = 40
+"""The connections of `is_served`."""
+
+
+def is_served(address: str, files: Files) -> bool:
+    """Whether a new client with these files is served."""
+    admin = AdminClient({"bootstrap.servers": address, **files.librdkafka()})
+    try:
+        return TOPIC in admin.list_topics(timeout=3).topics
+    except KafkaException:
+        return False
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline_s, "it took more than 30 s"
+        time.sleep(0.1)
