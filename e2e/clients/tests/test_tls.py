@@ -1,10 +1,12 @@
 """TLS with client libraries as their users configure them."""
 
+import gc
 import re
 import subprocess
 import threading
 import time
 import urllib.request
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,7 @@ class TlsBroker(StandaloneBroker):
             "listeners": ",".join((f"PLAINTEXT://{self.bootstrap}", *listeners)),
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,tls12:SSL,tls13:SSL,mtls:SSL",
             "ssl.keystore.type": "PEM",
+            "group.initial.rebalance.delay.ms": "0",
             "ssl.keystore.location": str(self.server_files),
             "listener.name.tls12.ssl.enabled.protocols": "TLSv1.2",
             "listener.name.tls13.ssl.enabled.protocols": "TLSv1.3",
@@ -160,33 +163,36 @@ def refusal_of_librdkafka(address: str, files: Files) -> str:
     return " ".join(errors)
 
 
+def kafka_python_is_refused(address: str, files: Files) -> bool:
+    """Whether a client of kafka-python cannot connect."""
+    with warnings.catch_warnings():
+        # It never closes the sockets of refused connections: they are collected here.
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            KafkaConsumer(
+                bootstrap_servers=address, bootstrap_timeout_ms=1_500, **files.kafka_python()
+            ).close()
+        except KafkaError:
+            return True
+        finally:
+            gc.collect()
+    return False
+
+
 def test_a_client_refuses_a_broker_that_it_cannot_trust(tls: TlsBroker, tmp_path: Path) -> None:
     stranger = Files(tmp_path, tls.clients)
     assert "certificate verify failed" in refusal_of_librdkafka(tls.address("tls13"), stranger)
-    with pytest.raises(KafkaError):
-        KafkaConsumer(
-            bootstrap_servers=tls.address("tls12"),
-            bootstrap_timeout_ms=3_000,
-            **stranger.kafka_python(),
-        )
+    assert kafka_python_is_refused(tls.address("tls12"), stranger)
     wrong_name = tls.address("tls13", "localhost")
     files = Files(tmp_path, tls.servers)
     assert "certificate verify failed" in refusal_of_librdkafka(wrong_name, files)
-    with pytest.raises(KafkaError):
-        KafkaConsumer(
-            bootstrap_servers=wrong_name, bootstrap_timeout_ms=3_000, **files.kafka_python()
-        )
+    assert kafka_python_is_refused(wrong_name, files)
 
 
 def test_a_client_without_a_certificate_is_refused(tls: TlsBroker, tmp_path: Path) -> None:
     files = Files(tmp_path, tls.servers)
     assert "certificate required" in refusal_of_librdkafka(tls.address("mtls"), files)
-    with pytest.raises(KafkaError):
-        KafkaConsumer(
-            bootstrap_servers=tls.address("mtls"),
-            bootstrap_timeout_ms=3_000,
-            **files.kafka_python(),
-        )
+    assert kafka_python_is_refused(tls.address("mtls"), files)
 
 
 def s_client(address: str, *options: str | Path) -> str:
