@@ -86,10 +86,10 @@ class TlsFiles:
     def current(self) -> Generation:
         """The generation for a connection that is accepted now."""
         now_s = self._clock.monotonic_s()
-        cached = self._current.context.session_stats()["number"]
-        if now_s - self._read_s >= REREAD_AFTER_S or cached >= MAX_CACHED_SESSIONS:
+        is_full = self._current.context.session_stats()["number"] >= MAX_CACHED_SESSIONS
+        if now_s - self._read_s >= REREAD_AFTER_S or (is_full and not self._unreadable):
             self._read_s = now_s
-            self._reread(is_full=cached >= MAX_CACHED_SESSIONS)
+            self._reread(is_full=is_full)
         return self._current
 
     def _reread(self, *, is_full: bool) -> None:

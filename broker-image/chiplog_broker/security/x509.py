@@ -64,13 +64,20 @@ def not_after_s(certificate: bytes) -> int:
 def _field_of(certificate: bytes, index: int) -> Element:
     """A field of the signed part, counted without the version: serial number, signature, issuer,
     validity, subject. Raises `ValueError`."""
-    outer = next(_elements(certificate), None)
-    if outer is None:
-        raise ValueError("a certificate ends early")
-    fields = list(_elements(next(_elements(outer.content)).content))
-    if fields[0].tag == EXPLICIT_VERSION:
+    signed = _first(_first(certificate).content)
+    fields = list(_elements(signed.content))
+    if fields and fields[0].tag == EXPLICIT_VERSION:
         del fields[0]
+    if len(fields) <= index:
+        raise ValueError("a certificate ends early")
     return fields[index]
+
+
+def _first(data: bytes) -> Element:
+    """The first element in `data`. Raises `ValueError` if there is none."""
+    for element in _elements(data):
+        return element
+    raise ValueError("a certificate ends early")
 
 
 def _attribute(element: Element) -> str:
@@ -103,7 +110,9 @@ def _escaped_character(character: str) -> str:
 
 
 def _object_identifier(content: bytes) -> str:
-    """An object identifier in its usual form, like 2.5.4.3."""
+    """An object identifier in its usual form, like 2.5.4.3. Raises `ValueError`."""
+    if not content or content[-1] >= 0x80:
+        raise ValueError("a number in a certificate ends early")
     numbers, number = [], 0
     for byte in content:
         number = number << 7 | byte & 0x7F

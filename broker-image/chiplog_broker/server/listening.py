@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.security.tls import TlsFiles, principal_of
 from chiplog_broker.server.connection import Connection
 from chiplog_broker.server.dispatch import Dispatcher
@@ -151,16 +152,26 @@ class Acceptor:
         """Count a new connection; None refuses it because of the limits."""
         if self._door is not None:
             address = self._door.completed(connection)  # it was admitted before its handshake
-            return address and self._peer(connection, *address)
+            return None if address is None else self._secured_peer(connection, *address)
         # A client that has disconnected already has no address.
         host, port, *_ = connection.transport.get_extra_info("peername") or ("", 0)
         socket = connection.transport.get_extra_info("socket")
         descriptor = -1 if socket is None else socket.fileno()
         if not host or not self.admit(host, descriptor):
             return None
-        return self._peer(connection, host, port)
+        return self._peer(connection, host, port, ANONYMOUS)
 
-    def _peer(self, connection: Connection, host: str, port: int) -> Peer:
+    def _secured_peer(self, connection: Connection, host: str, port: int) -> Peer | None:
+        """The client of a connection whose TLS handshake is complete; None refuses it."""
+        try:
+            principal = principal_of(connection.transport.get_extra_info("ssl_object"))
+        except ValueError as problem:  # OpenSSL has read it, and a trusted CA has signed it
+            self._quota.leave(host)
+            self.handshake_failed(f"{host}:{port}", str(problem))
+            return None
+        return self._peer(connection, host, port, principal)
+
+    def _peer(self, connection: Connection, host: str, port: int, principal: str) -> Peer:
         """The client of a connection that was admitted."""
         self._connections[connection] = Activity.of(connection, self._clock.monotonic_s())
         self._metrics.connections += 1
@@ -169,7 +180,7 @@ class Acceptor:
             host,
             port,
             self._listener,
-            principal=principal_of(connection.transport.get_extra_info("ssl_object")),
+            principal=principal,
             memory=Account(self._quota.memory, connection),
             descriptors_below=self._limits.descriptors_below,
         )

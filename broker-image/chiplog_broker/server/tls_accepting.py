@@ -57,7 +57,7 @@ class Owner(Protocol):
 class Handshake:
     """A connection whose handshake is not complete."""
 
-    socket: socket.socket
+    accepted: socket.socket
     host: str
     port: int
     lingering: socket.socket | None = None
@@ -70,7 +70,7 @@ class Handshake:
     def send(self, alert: bytes) -> None:
         """Send the alert of a failed handshake, if the socket takes it."""
         try:
-            self.lingering = self.socket.dup()
+            self.lingering = self.accepted.dup()
             self.lingering.setblocking(False)
             self.lingering.send(alert)
             self.lingering.shutdown(socket.SHUT_WR)
@@ -79,7 +79,7 @@ class Handshake:
 
     def end(self) -> None:
         """Close it: its task sees the end of the stream."""
-        for one in filter(None, (self.lingering, self.socket)):
+        for one in filter(None, (self.lingering, self.accepted)):
             try:
                 one.shutdown(socket.SHUT_RDWR)
             except OSError:
@@ -191,7 +191,7 @@ class TlsDoor:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,
-                handshake.socket,
+                handshake.accepted,
                 ssl=self.files.current().context,
                 ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
                 ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,

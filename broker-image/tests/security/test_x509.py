@@ -2,6 +2,7 @@
 printed for the same certificates."""
 
 import ssl
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID as Oid
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chiplog_broker.security.x509 import distinguished_name, not_after_s
 from e2e.kafka.certificates import Authority, common_name, unsigned
@@ -110,6 +113,20 @@ def test_the_expiry_is_read(year: int) -> None:
     )
     made = builder.sign(KEY, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
     assert not_after_s(made) == int(end.timestamp())
+
+
+WHOLE = encoded(*NAMES[2][0])
+CHANGES = st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), max_size=4)
+
+
+@given(CHANGES)
+def test_whatever_the_bytes_only_a_value_is_wrong(changes: list[tuple[int, int]]) -> None:
+    whole = bytearray(WHOLE)
+    for position, byte in changes:
+        whole[position] = byte
+    for read in (distinguished_name, not_after_s):
+        with suppress(ValueError):
+            read(bytes(whole))
 
 
 def test_a_certificate_that_ends_early_is_no_certificate() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.security.listener_security import ClientAuth, TlsSettings
+from chiplog_broker.security.tls import TlsFiles
 from chiplog_broker.server import tls_accepting
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.tls_sending import HIDDEN_BYTES, PIECE_BYTES
@@ -85,6 +86,11 @@ async def connect(kit: "Kit", context: ssl.SSLContext) -> Client:
 def only_peer(acceptor: Acceptor) -> Any:
     (connection,) = acceptor._connections
     return connection.peer
+
+
+def files_of(acceptor: Acceptor) -> TlsFiles:
+    assert acceptor.tls_files is not None
+    return acceptor.tls_files
 
 
 @pytest.fixture(params=["uvloop", "asyncio"])
@@ -233,19 +239,18 @@ def test_a_new_certificate_is_served_and_connections_stay(kit: "Kit", pki: Pki, 
             old_identity = pki.clients.client("old")
             old = await connect(kit, pki.context(old_identity))
             await old.create("orders")
-            assert acceptor.tls_files is not None
-            before = acceptor.tls_files.current().fingerprint
+            before = files_of(acceptor).current().fingerprint
             old_clients, pki.clients = pki.clients, Authority.create("clients")
             pki.clients.write(pki.truststore, old_clients)
             pki.servers.server().write(pki.keystore)
-            await until(lambda: acceptor.tls_files.current().fingerprint != before)
+            await until(lambda: files_of(acceptor).current().fingerprint != before)
             new = await connect(kit, pki.context(pki.clients.client("new")))
             await new.metadata()
             assert served(new) != served(old)
             # The old CA is still trusted, until it is removed.
             await (await connect(kit, pki.context(old_identity))).metadata()
             pki.clients.write(pki.truststore)
-            await until(lambda: len(acceptor.tls_files.current().trusted) == 1)
+            await until(lambda: len(files_of(acceptor).current().trusted) == 1)
             with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
                 await (await connect(kit, pki.context(old_identity))).metadata()
             (done,) = await old.produce("orders", kit.batch(b"x"))
@@ -273,8 +278,8 @@ def test_a_saved_session_does_not_outlive_its_ca(
             assert not reused
             assert session is None or not session.has_ticket
             Authority.create("clients").write(pki.truststore)
-            before = acceptor.tls_files.current().trusted  # type: ignore[union-attr]
-            await until(lambda: acceptor.tls_files.current().trusted != before)  # type: ignore[union-attr]
+            before = files_of(acceptor).current().trusted
+            await until(lambda: files_of(acceptor).current().trusted != before)
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await asyncio.to_thread(shake_hands, address, context, session)
 
@@ -319,10 +324,11 @@ def test_what_is_no_handshake_costs_others_nothing(
                 if number % 20 == 0:
                     await (await connect(kit, pki.context())).metadata()
             await until(lambda: len(acceptor._connections) == 6)
-            assert acceptor._door is not None
-            assert len(acceptor._door._handshakes) <= 20
-            assert acceptor._quota._count == 6 + len(acceptor._door._handshakes)
-            await until(lambda: not acceptor._door._handshakes, 5)
+            door = acceptor._door
+            assert door is not None
+            assert len(door._handshakes) <= 20
+            assert acceptor._quota._count == 6 + len(door._handshakes)
+            await until(lambda: not door._handshakes, 5)
             assert acceptor._quota._count == 6
             requests = kit.broker.requests
             assert requests.failed_handshakes_total == 120
@@ -363,10 +369,9 @@ def test_connections_are_bounded_before_their_handshakes(kit: "Kit", pki: Pki) -
 def test_the_expiry_of_what_is_served_is_a_metric(kit: "Kit", pki: Pki) -> None:
     async def scenario() -> None:
         async with serving(kit, pki.settings()) as acceptor:
-            assert acceptor.tls_files is not None
             samples = await told(kit.broker)
             found = samples["chiplog_broker_certificate_expiry_timestamp_seconds", "tls"]
-            assert found == acceptor.tls_files.current().not_after_s
+            assert found == files_of(acceptor).current().not_after_s
 
     kit.run(scenario)
 
@@ -402,7 +407,7 @@ def test_readers_that_read_nothing_hold_little_memory(kit: "Kit", pki: Pki, run:
             )
             assert (code, len(records)) == (OK, 40 * len(value))
             # One that begins to read gets everything, in the right order.
-            deaf[0].reader._transport.resume_reading()
+            resume(deaf[0])
             for _ in range(2):
                 answer = await deaf[0].receive()
                 ((partition,),) = [one.partitions for one in answer.responses]
@@ -415,10 +420,16 @@ def test_readers_that_read_nothing_hold_little_memory(kit: "Kit", pki: Pki, run:
     run(scenario)
 
 
+def resume(client: Client) -> None:
+    """Let a deaf client read."""
+    transport: Any = client.writer.transport
+    transport.resume_reading()
+
+
 async def raw_client(kit: "Kit", pki: Pki) -> Client:
     """A client that reads nothing until its transport resumes reading."""
     client = await connect(kit, pki.context())
-    transport = client.writer.transport
+    transport: Any = client.writer.transport
     transport.pause_reading()
     return client
 
@@ -447,7 +458,7 @@ def test_a_stopping_broker_ends_the_answers_that_it_has_begun(
             await until(lambda: kit.broker.requests.unsent_bytes)
             stopping = asyncio.create_task(kit.broker.stop())
             await asyncio.sleep(0.1)
-            reader.writer.transport.resume_reading()
+            resume(reader)
             ((partition,),) = [one.partitions for one in (await reader.receive()).responses]
             assert len(partition.records) == 10 * len(value)
             assert await reader.is_closed()
@@ -465,7 +476,7 @@ async def waiting_answer(kit: "Kit", pki: Pki) -> tuple[Client, Client, bytes]:
     for _ in range(10):
         await client.produce("orders", value)
     topic_id = await client.topic_id("orders")
-    whole = {"max_bytes": 2**26, "partition_max_bytes": 2**26}
+    whole: dict[str, Any] = {"max_bytes": 2**26, "partition_max_bytes": 2**26}
     ((_, records),) = await client.fetch(topic_id, (0, 0), **whole)
     assert len(records) == 10 * len(value)
     reader = await raw_client(kit, pki)
@@ -479,7 +490,7 @@ def test_an_answer_outlives_its_files(kit: "Kit", pki: Pki, run: Run) -> None:
         async with serving(kit, pki.settings()):
             client, reader, records = await waiting_answer(kit, pki)
             assert await client.delete("orders") == OK
-            reader.writer.transport.resume_reading()
+            resume(reader)
             ((partition,),) = [one.partitions for one in (await reader.receive()).responses]
             assert bytes(partition.records) == records
 
@@ -492,7 +503,7 @@ def test_an_answer_that_cannot_be_read_any_more_ends_its_connection(kit: "Kit", 
             _, reader, _ = await waiting_answer(kit, pki)
             (segment,) = kit.directory.glob("data/orders-0/*.log")
             os.truncate(segment, 3_000_000)
-            reader.writer.transport.resume_reading()
+            resume(reader)
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await reader.receive()
             await until(lambda: len(acceptor._connections) == 1)
@@ -508,7 +519,7 @@ def test_answers_stay_in_order_behind_one_that_waits(kit: "Kit", pki: Pki, run: 
             batch = kit.batch(b"x")
             for _ in range(3):
                 await reader.send(ApiKey.PRODUCE, client.produce_request("orders", batch))
-            reader.writer.transport.resume_reading()
+            resume(reader)
             ((partition,),) = [one.partitions for one in (await reader.receive()).responses]
             assert bytes(partition.records) == records
             offsets = []

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 
 from e2e.clients.by_kafka_python import KafkaConsumer, KafkaError, KafkaProducer
 from e2e.clients.by_librdkafka import QUIET, must_arrive
@@ -21,6 +21,7 @@ from e2e.clients.standalone import StandaloneBroker
 from e2e.clients.topics import create_topic
 from e2e.kafka.certificates import Authority, Issued
 from e2e.kafka.ports import LOOPBACK, free_ports
+from e2e.kafka.tools import run_tool
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
 
@@ -75,7 +76,7 @@ class Files:
 
     def __init__(self, directory: Path, trusted: Authority, identity: Issued | None = None) -> None:
         self.ca = trusted.write(directory / "trusted") / "ca.crt"
-        self.identity = identity and identity.write(directory / "identity")
+        self.identity = None if identity is None else identity.write(directory / "identity")
 
     def kafka_python(self) -> dict[str, Any]:
         found = {"security_protocol": "SSL", "ssl_cafile": str(self.ca)}
@@ -147,16 +148,53 @@ def test_clients_produce_and_consume(
     assert client(tls.address(listener), Files(tmp_path, tls.servers, identity), topic) == VALUES
 
 
+def java_properties(directory: Path, trusted: Authority, identity: Issued | None) -> Path:
+    """A Java client's properties file, with PEM files as they are."""
+    lines = [
+        "security.protocol=SSL",
+        "ssl.truststore.type=PEM",
+        f"ssl.truststore.location={trusted.write(directory) / 'ca.crt'}",
+    ]
+    if identity is not None:
+        keystore = directory / "identity.pem"
+        keystore.write_bytes(identity.both)
+        lines += ["ssl.keystore.type=PEM", f"ssl.keystore.location={keystore}"]
+    file = directory / "client.properties"
+    file.write_text("\n".join(lines))
+    return file
+
+
+def test_java_clients_produce_and_consume(tls: TlsBroker, tmp_path: Path) -> None:
+    create_topic(tls.bootstrap, "java", 1)
+    properties = java_properties(tmp_path, tls.servers, tls.clients.client("java"))
+    where = ("--bootstrap-server", tls.address("mtls"), "--topic", "java")
+    config = ("--command-config", str(properties))
+    run_tool("kafka-console-producer.sh", *where, *config, input_text="one\ntwo\n")
+    printed = run_tool(
+        "kafka-console-consumer.sh", *where, *config, "--from-beginning", "--max-messages", "2"
+    )
+    assert [one for one in printed.splitlines() if one in {"one", "two"}] == ["one", "two"]
+
+
+def test_a_java_client_without_a_certificate_is_refused(tls: TlsBroker, tmp_path: Path) -> None:
+    properties = java_properties(tmp_path, tls.servers, None)
+    where = ("--bootstrap-server", tls.address("mtls"))
+    printed = run_tool(
+        "kafka-topics.sh", *where, "--command-config", str(properties), "--list", check=False
+    )
+    assert "SslAuthenticationException" in printed
+    assert "certificate_required" in printed
+
+
 def refusal_of_librdkafka(address: str, files: Files) -> str:
     """Why a connection fails; fails the test if it does not."""
     errors: list[str] = []
-    admin = AdminClient(
-        {
-            "bootstrap.servers": address,
-            "error_cb": lambda error: errors.append(str(error)),
-            **files.librdkafka(),
-        }
-    )
+    settings: dict[str, Any] = {
+        "bootstrap.servers": address,
+        "error_cb": lambda error: errors.append(str(error)),
+        **files.librdkafka(),
+    }
+    admin = AdminClient(settings)
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=5)
     admin.poll(1)
