@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -12,10 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.metadata.listeners import Listener
+from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.security.listener_security import ClientAuth, TlsSettings
 from chiplog_broker.security.tls import TlsFiles
 from chiplog_broker.server import tls_accepting
+from chiplog_broker.server.dispatch import Dispatcher
+from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
+from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.tls_sending import HIDDEN_BYTES, PIECE_BYTES
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -529,3 +534,70 @@ def test_answers_stay_in_order_behind_one_that_waits(kit: "Kit", pki: Pki, run: 
             assert offsets == [10, 11, 12]
 
     run(scenario)
+
+
+def test_a_broker_out_of_descriptors_accepts_when_it_has_some(
+    kit: "Kit", pki: Pki, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with serving(kit, pki.settings()):
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            with socket.socket() as client:
+                client.setblocking(False)
+                taken = [os.dup(0)]
+                # The lowest free number is taken each time, so in the end none is free below.
+                while taken[-1] <= client.fileno() or len(taken) < 100:
+                    taken.append(os.dup(0))
+                resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1, hard))
+                try:
+                    loop = asyncio.get_running_loop()
+                    await loop.sock_connect(client, kit.broker.addresses["tls"])
+                    await until(lambda: "not_accepted" in caplog.messages)
+                finally:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                    for descriptor in taken:
+                        os.close(descriptor)
+                await (await connect(kit, pki.context())).metadata()
+
+    run(scenario)
+    assert caplog.messages.count("not_accepted") < 5
+
+
+def test_descriptors_are_kept_for_files_before_the_handshake(kit: "Kit", pki: Pki) -> None:
+    async def scenario() -> None:
+        metrics = RequestMetrics()
+        listener = Listener("tls", "127.0.0.1", 0, "127.0.0.1", 0, tls=pki.settings())
+        acceptor = Acceptor(
+            listener,
+            Dispatcher({}, metrics),
+            ConnectionQuota(ConnectionLimits(9, 9, 2**20, 600.0, descriptors_below=1)),
+            SystemClock(),
+            metrics,
+        )
+        bound = await acceptor.bind()
+        await acceptor.accept()
+        reader, writer = await asyncio.open_connection("127.0.0.1", bound.port)
+        assert await reader.read() == b""
+        assert (metrics.refused_total, metrics.failed_handshakes_total) == (1, 0)
+        writer.close()
+        await acceptor.close()
+
+    kit.run(scenario)
+
+
+def test_a_client_that_leaves_within_its_handshake_is_forgotten(
+    kit: "Kit", pki: Pki, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with serving(kit, pki.settings()) as acceptor:
+            hello = client_hello(pki.context())
+            for sent in (b"", hello[:100], hello, b"x" * 100_000):
+                _, writer = await asyncio.open_connection(*kit.broker.addresses["tls"])
+                writer.write(sent)
+                await asyncio.sleep(0.05)
+                writer.transport.abort()
+            await until(lambda: kit.broker.requests.failed_handshakes_total == 4)
+            await until(lambda: acceptor._quota._count == 0)
+
+    run(scenario)
+    assert not [one for one in caplog.records if one.exc_info]
