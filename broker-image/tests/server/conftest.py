@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.conftest import Kit
-
 from tests.server.tls_kit import (
     Pki,
 )
+
+if TYPE_CHECKING:
+    from tests.conftest import Kit
 
 
 @pytest.fixture

@@ -9,10 +9,6 @@ import pytest
 from chiplog_broker.server.tls_sending import HIDDEN_BYTES, PIECE_BYTES
 from chiplog_wire.protocol.apis import ApiKey
 from tests.conftest import Client
-
-if TYPE_CHECKING:
-    from tests.conftest import Kit
-
 from tests.server.tls_kit import (
     OK,
     Pki,
@@ -23,6 +19,9 @@ from tests.server.tls_kit import (
     serving,
     until,
 )
+
+if TYPE_CHECKING:
+    from tests.conftest import Kit
 
 
 def test_readers_that_read_nothing_hold_little_memory(kit: "Kit", pki: Pki, run: Run) -> None:

@@ -11,10 +11,6 @@ from chiplog_broker.security.listener_security import ClientAuth
 from e2e.kafka.certificates import Authority
 from tests.conftest import Client
 from tests.server.exposition_kit import told
-
-if TYPE_CHECKING:
-    from tests.conftest import Kit
-
 from tests.server.tls_kit import (
     OK,
     Pki,
@@ -26,6 +22,9 @@ from tests.server.tls_kit import (
     shake_hands,
     until,
 )
+
+if TYPE_CHECKING:
+    from tests.conftest import Kit
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -137,9 +136,6 @@ def test_a_version_that_is_not_enabled_is_refused(kit: "Kit", pki: Pki) -> None:
                 await connect(kit, old)
 
     kit.run(scenario)
-
-
-# -- other files
 
 
 def test_a_new_certificate_is_served_and_connections_stay(kit: "Kit", pki: Pki, run: Run) -> None:

@@ -17,10 +17,6 @@ from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.metrics import RequestMetrics
 from tests.server.exposition_kit import told
-
-if TYPE_CHECKING:
-    from tests.conftest import Kit
-
 from tests.server.tls_kit import (
     Pki,
     Run,
@@ -29,6 +25,9 @@ from tests.server.tls_kit import (
     serving,
     until,
 )
+
+if TYPE_CHECKING:
+    from tests.conftest import Kit
 
 
 def test_what_is_no_handshake_costs_others_nothing(
