@@ -43,6 +43,10 @@ MAX_ENDPOINTS = 16
 
 MAX_LISTENERS = 10
 MAX_LISTENER_PEERS = 20
+MAX_CERTIFICATES = 10
+"""CA certificates in the status of one listener: one, or two while the CA is being replaced."""
+MAX_CERTIFICATE_LENGTH = 8_192
+"""Characters of a certificate in PEM format; one with an RSA key of 4,096 bits has about 2,000."""
 MAX_PEER_ITEMS = 20
 """Labels, values or address blocks in one part of a listener's peer."""
 MAX_CONFIG_ENTRIES = 100

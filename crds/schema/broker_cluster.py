@@ -43,6 +43,12 @@ def _unreserved(name: str) -> Rule:
     )
 
 
+_RENEWED_IN_TIME = Rule(
+    "self.renewalDays < self.validityDays",
+    "renewalDays must be less than validityDays: lower it, or raise validityDays",
+    field=".renewalDays",
+)
+
 _SIZE = "quantity(string(self.spec.storage.size))"
 _OLD_SIZE = "quantity(string(oldSelf.spec.storage.size))"
 _REACHED = "quantity(string(self.status.volumeSize))"
@@ -254,7 +260,20 @@ BROKER_CLUSTER = Definition(
                 reason=RuleReason.FORBIDDEN,
                 field=".nodePortBase",
             ),
+            Rule(
+                "!has(self.authentication) || self.tls",
+                "authentication of clients needs TLS: set tls to true",
+                field=".authentication",
+            ),
+            Rule(
+                optional("self.configuration.brokerCertChainAndKey", "self.tls"),
+                "brokerCertChainAndKey is only for listeners with TLS: remove it, or set tls to "
+                "true",
+                field=".configuration.brokerCertChainAndKey",
+            ),
         ),
+        "spec.clusterCa": (_RENEWED_IN_TIME,),
+        "spec.clientsCa": (_RENEWED_IN_TIME,),
         "spec.listeners[].networkPolicyPeers[]": (
             Rule(
                 "has(self.podSelector) || has(self.namespaceSelector) || has(self.ipBlock)",

@@ -26,6 +26,7 @@ from chiplog_core.model.auto_rebalance import (
     AutoRebalanceStatus,
 )
 from chiplog_core.model.broker_capacity import BrokerCapacity
+from chiplog_core.model.certificates import CertificateAuthority
 from chiplog_core.model.conditions import Condition
 from chiplog_core.model.listener import Listener, ListenerStatus
 from chiplog_core.model.network_policy import NetworkPolicySettings
@@ -132,6 +133,14 @@ class BrokerClusterSpec:
         "Where clients connect. Default: one listener of type internal on port 9092.",
         Items(MAX_LISTENERS, key=("name",)),
     ] = ()
+    cluster_ca: Annotated[
+        CertificateAuthority | None,
+        "The CA that issues the brokers' certificates for listeners with TLS.",
+    ] = None
+    clients_ca: Annotated[
+        CertificateAuthority | None,
+        "The CA whose certificates clients of listeners with authentication tls must show.",
+    ] = None
     network_policy: Annotated[
         NetworkPolicySettings | None,
         "The NetworkPolicy of the brokers. If not set, the operator creates one.",

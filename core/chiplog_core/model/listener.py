@@ -4,8 +4,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_core.limits import MAX_LISTENER_PEERS, MAX_NAME_LENGTH
+from chiplog_core.limits import MAX_CERTIFICATES, MAX_LISTENER_PEERS, MAX_NAME_LENGTH
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.model.certificates import (
+    AuthenticationType,
+    CertificateAndKey,
+    CertificateText,
+    ListenerAuthentication,
+    ListenerConfiguration,
+)
 from chiplog_core.model.network_policy import NetworkPolicyPeer
 from chiplog_core.naming import ports
 
@@ -50,6 +57,12 @@ class Listener:
         Port,
         f"Port the brokers listen on, like {ports.PLAIN} (inside) or {ports.EXTERNAL} (outside).",
     ]
+    tls: Annotated[bool, "Whether connections are encrypted with TLS."] = False
+    authentication: Annotated[
+        ListenerAuthentication | None,
+        "How clients must authenticate. Default: they need not.",
+    ] = None
+    configuration: Annotated[ListenerConfiguration | None, "More settings of the listener."] = None
     advertised_host: Annotated[
         Host | None,
         "Only for nodeport and loadbalancer: the host that brokers advertise to clients. Default: "
@@ -69,6 +82,24 @@ class Listener:
         Items(MAX_LISTENER_PEERS),
     ] = ()
 
+    @property
+    def own_certificate(self) -> CertificateAndKey | None:
+        """The user's certificate for this listener; None if the cluster CA issues certificates for
+        it, or without TLS."""
+        configuration = self.configuration or ListenerConfiguration()
+        return configuration.broker_cert_chain_and_key if self.tls else None
+
+    @property
+    def is_issued(self) -> bool:
+        """Whether brokers show certificates of the cluster CA to clients of this listener."""
+        return self.tls and self.own_certificate is None
+
+    @property
+    def asks_for_certificates(self) -> bool:
+        """Whether clients of this listener must show a certificate."""
+        type_ = None if self.authentication is None else self.authentication.type
+        return self.tls and type_ is AuthenticationType.TLS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerStatus:
@@ -78,3 +109,9 @@ class ListenerStatus:
     bootstrap_servers: Annotated[
         str, "The value of bootstrap.servers for clients.", Length(MAX_NAME_LENGTH + 6)
     ]
+    certificates: Annotated[
+        tuple[CertificateText, ...],
+        "The certificates of the cluster CA, in PEM format: clients of a listener with TLS must "
+        "trust all of them. Empty if the listener has its own certificate.",
+        Items(MAX_CERTIFICATES, ordered=True),
+    ] = ()

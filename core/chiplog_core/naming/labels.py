@@ -85,6 +85,18 @@ REBALANCE_TEMPLATE = f"{api.GROUP}/rebalance-template"
 """Annotation of a Rebalance: with "true" it is not carried out, but is a template for automatic
 ones."""
 
+FORCE_RENEW = f"{api.GROUP}/force-renew"
+"""Annotation of the Secret with a CA's certificates: "true" renews the certificate of the CA, with
+the same key. Strimzi has the same annotation."""
+
+FORCE_REPLACE = f"{api.GROUP}/force-replace"
+"""Annotation of the Secret with a CA's private key: "true" makes another key, and a certificate for
+it. Strimzi has the same annotation."""
+
+REMOVE_OLD_CA = f"{api.GROUP}/remove-old-ca"
+"""Annotation of the Secret with a CA's certificates: "true" removes all but the current one as soon
+as no broker uses a certificate that another one issued."""
+
 SCALED_BY = f"{api.GROUP}/scaled-by"
 """Annotation of a Deployment: the name of the ConsumerGroup that may scale it. Without it none may:
 a user who may write ConsumerGroups need not have permissions for Deployments."""

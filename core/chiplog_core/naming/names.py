@@ -89,6 +89,32 @@ def internal_secret(cluster: str) -> str:
     return f"{cluster}-internal"
 
 
+def broker_certificates(cluster: str) -> str:
+    """The Secret with the brokers' certificates for listeners with TLS, and their keys. Each
+    broker's pod mounts its own entries."""
+    return f"{cluster}-broker-certs"
+
+
+def cluster_ca_certificate(cluster: str) -> str:
+    """The Secret with the certificates that clients of listeners with TLS must trust."""
+    return f"{cluster}-cluster-ca-cert"
+
+
+def cluster_ca_key(cluster: str) -> str:
+    """The Secret with the private key of the cluster CA."""
+    return f"{cluster}-cluster-ca"
+
+
+def clients_ca_certificate(cluster: str) -> str:
+    """The Secret with the certificates that brokers trust when clients authenticate with TLS."""
+    return f"{cluster}-clients-ca-cert"
+
+
+def clients_ca_key(cluster: str) -> str:
+    """The Secret with the private key of the clients CA."""
+    return f"{cluster}-clients-ca"
+
+
 def disruption_budget(cluster: str) -> str:
     """The PodDisruptionBudget over all brokers."""
     return f"{cluster}-brokers"

@@ -10,6 +10,7 @@ from chiplog_core.durations import Duration, duration_ms
 from chiplog_core.ids import MAX_INT64
 from chiplog_core.model.auto_rebalance import AutoRebalanceMode
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.certificates import CertificateAuthority, ListenerConfiguration
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
 from chiplog_core.model.name_pattern import read_pattern
 from chiplog_core.model.network_policy import NetworkPolicyPeer
@@ -40,6 +41,7 @@ def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
             _name,
             _storage,
             _listeners,
+            _authorities,
             _config,
             _policies,
             _template,
@@ -135,6 +137,19 @@ def _listeners(cluster: BrokerCluster) -> Iterator[Problem]:
     yield from _node_ports(cluster)
 
 
+def _authorities(cluster: BrokerCluster) -> Iterator[Problem]:
+    """Problems with the certificate authorities."""
+    for name, given in (
+        ("clusterCa", cluster.spec.cluster_ca),
+        ("clientsCa", cluster.spec.clients_ca),
+    ):
+        authority = given or CertificateAuthority()
+        if authority.renewal_days >= authority.validity_days:
+            message = f"is {authority.renewal_days}, not less than validityDays"
+            remedy = f"set it to less than {authority.validity_days}, or raise validityDays"
+            yield Problem(f"spec.{name}.renewalDays", message, remedy)
+
+
 def _node_ports(cluster: BrokerCluster) -> Iterator[Problem]:
     """Problems with node ports that overlap. A listener uses its base for the bootstrap address,
     and one more port for each broker."""
@@ -170,8 +185,23 @@ def _listener(listener: Listener, field: str) -> Iterator[Problem]:
     if listener.type is not ListenerType.NODE_PORT and listener.node_port_base is not None:
         message = "is set, but only type nodeport uses it"
         yield Problem(f"{field}.nodePortBase", message, "remove it")
+    yield from _tls(listener, field)
     for place, peer in enumerate(listener.network_policy_peers):
         yield from _peer(peer, f"{field}.networkPolicyPeers[{place}]")
+
+
+def _tls(listener: Listener, field: str) -> Iterator[Problem]:
+    """Problems with settings that a listener without TLS cannot have."""
+    if listener.tls:
+        return
+    if listener.authentication is not None:
+        message = f"is {listener.authentication.type}, which needs TLS"
+        yield Problem(f"{field}.authentication.type", message, "set tls to true")
+    configuration = listener.configuration or ListenerConfiguration()
+    if configuration.broker_cert_chain_and_key is not None:
+        message = "is set, but the listener has no TLS"
+        remedy = "remove it, or set tls to true"
+        yield Problem(f"{field}.configuration.brokerCertChainAndKey", message, remedy)
 
 
 def _peer(peer: NetworkPolicyPeer, field: str) -> Iterator[Problem]:

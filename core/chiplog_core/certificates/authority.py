@@ -1,0 +1,151 @@
+"""What to do next about a CA that the operator generates."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from chiplog_core.model.certificates import CertificateAuthority
+from chiplog_core.naming import labels
+
+BACKDATED = timedelta(minutes=5)
+"""How long before its issue a certificate becomes valid, because clocks differ."""
+
+PUBLISHED_FOR = timedelta(minutes=3)
+"""How long a new CA certificate is published before certificates are issued from it. The kubelet
+needs up to a minute and a half to update a mounted Secret, and programs read it again then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """How long certificates are valid, and how early they are renewed."""
+
+    validity: timedelta
+    renewal: timedelta
+
+    @classmethod
+    def of(cls, authority: CertificateAuthority) -> "Term":
+        """The term that the spec of a CA sets, also for what the CA issues."""
+        return cls(
+            validity=timedelta(days=authority.validity_days),
+            renewal=timedelta(days=authority.renewal_days),
+        )
+
+    def is_due(self, not_after: datetime, now: datetime, latest: datetime | None = None) -> bool:
+        """Whether a certificate is to be renewed. It is not if the new one would not be valid for
+        longer; `latest` is the end of its issuer's certificate."""
+        end = now + self.validity
+        gains = min(end, latest or end) > not_after
+        return gains and now >= not_after - self.renewal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaCertificate:
+    """A certificate of a CA."""
+
+    fingerprint: str
+    """SHA-256 of the certificate, in hex."""
+    key_id: str
+    """SHA-256 of the public key, in hex."""
+    not_before: datetime
+    not_after: datetime
+    is_authority: bool = True
+    """Whether it may issue certificates."""
+
+    @property
+    def issued_at(self) -> datetime:
+        return self.not_before + BACKDATED
+
+    def is_usable(self, now: datetime) -> bool:
+        return self.is_authority and now < self.not_after
+
+
+class Request(StrEnum):
+    """What users ask for with an annotation of a CA's Secret."""
+
+    RENEW = labels.FORCE_RENEW
+    REPLACE = labels.FORCE_REPLACE
+    REMOVE_OLD = labels.REMOVE_OLD_CA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authority:
+    """A CA as its Secrets have it."""
+
+    certificates: tuple[CaCertificate, ...] = ()
+    """All published ones: clients trust them."""
+    key_id: str = ""
+    """Of the private key; empty if there is none."""
+    requests: frozenset[Request] = frozenset()
+
+    def current(self, now: datetime) -> CaCertificate | None:
+        """The certificate to issue from: the one of the private key that is valid the longest."""
+        own = [one for one in self.certificates if one.key_id == self.key_id and one.is_usable(now)]
+        return max(own, key=lambda one: (one.not_after, one.fingerprint), default=None)
+
+    def trusted_keys(self, now: datetime) -> frozenset[str]:
+        """The keys whose certificates are published and have not expired."""
+        return frozenset(one.key_id for one in self.certificates if one.is_usable(now))
+
+
+class Step(StrEnum):
+    """The next thing to do. Each changes one Secret."""
+
+    NOTHING = "nothing"
+    MAKE_KEY = "make a key"
+    SIGN = "sign a certificate for the key"
+    REMOVE_OLD = "stop publishing all certificates but the current one"
+    DROP_EXPIRED = "stop publishing expired certificates"
+
+
+def next_step(
+    authority: Authority, issued: Iterable["Issued"], term: Term, now: datetime
+) -> tuple[Step, frozenset[Request]]:
+    """The next step for a generated CA, and the requests that it fulfils. `issued` are the
+    certificates in use that the operator issued from the CA."""
+    asked, current = authority.requests, authority.current(now)
+    if not authority.key_id or Request.REPLACE in asked:
+        return Step.MAKE_KEY, asked & {Request.REPLACE}
+    if current is None or Request.RENEW in asked or term.is_due(current.not_after, now):
+        return Step.SIGN, asked & {Request.RENEW}
+    if Request.REMOVE_OLD in asked and may_remove_old(current, issued, now):
+        return Step.REMOVE_OLD, frozenset({Request.REMOVE_OLD})
+    expired = any(not one.is_usable(now) for one in authority.certificates)
+    return (Step.DROP_EXPIRED if expired else Step.NOTHING), frozenset()
+
+
+def kept(authority: Authority, step: Step, now: datetime) -> tuple[CaCertificate, ...]:
+    """The published certificates that stay published after the step: what one certificate of a key
+    issued is valid with any certificate of this key, so `SIGN` replaces those of its key."""
+    current = authority.current(now)
+    return tuple(
+        one
+        for one in authority.certificates
+        if one.is_usable(now)
+        and not (step is Step.SIGN and one.key_id == authority.key_id)
+        and not (step is Step.REMOVE_OLD and one is not current)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issued:
+    """A certificate that a CA issued."""
+
+    issuer: str
+    """The key id of the published CA certificate that issued it; empty if none of them did."""
+    not_before: datetime
+    not_after: datetime
+    hosts: frozenset[str] = frozenset()
+    """The names and addresses that it is valid for."""
+
+    @property
+    def issued_at(self) -> datetime:
+        return self.not_before + BACKDATED
+
+
+def may_remove_old(current: CaCertificate, issued: Iterable[Issued], now: datetime) -> bool:
+    """Whether no certificate in use needs an older CA: all are issued from the current key, and
+    have been for as long as it takes until they are used."""
+    return all(
+        one.issuer == current.key_id and now >= one.issued_at + PUBLISHED_FOR for one in issued
+    )

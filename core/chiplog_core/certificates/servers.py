@@ -1,0 +1,110 @@
+"""When a broker's certificate is issued, and for which names."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
+from ipaddress import ip_address
+
+from chiplog_core.certificates.authority import PUBLISHED_FOR, Authority, Issued, Term
+from chiplog_core.ids import BrokerId
+from chiplog_core.limits import MAX_NAME_LENGTH
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.listener import ListenerType
+from chiplog_core.naming import names
+
+CLUSTER_DOMAIN = "cluster.local"
+"""Kubernetes' default domain of Services."""
+
+_DNS_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
+
+
+class Why(StrEnum):
+    """Why a certificate is issued."""
+
+    MISSING = "there is none"
+    EXPIRES = "it expires"
+    HOSTS = "the broker has other names or addresses"
+    ISSUER = "the CA has another key"
+
+
+def why_issued(
+    found: Issued | None, hosts: frozenset[str], authority: Authority, term: Term, now: datetime
+) -> Why | None:
+    """Why a broker's certificate must be issued now; None if it need not, or must wait until the
+    new CA certificate is known to clients. Names that a certificate has beyond `hosts` are no
+    reason: a broker that moves between nodes would otherwise get a certificate each time."""
+    current = authority.current(now)
+    if current is None or not may_issue(authority, now):
+        return None
+    if found is None:
+        return Why.MISSING
+    if found.issuer != current.key_id:
+        return Why.ISSUER
+    if not hosts <= found.hosts:
+        return Why.HOSTS
+    return Why.EXPIRES if term.is_due(found.not_after, now, current.not_after) else None
+
+
+def may_issue(authority: Authority, now: datetime) -> bool:
+    """Whether clients know the current CA certificate: it is published for long enough, or there
+    is no other key, whose certificates clients could have trusted before."""
+    current = authority.current(now)
+    if current is None:
+        return False
+    is_only = authority.trusted_keys(now) == {current.key_id}
+    return is_only or now >= current.issued_at + PUBLISHED_FOR
+
+
+def hosts_of(
+    cluster: BrokerCluster, broker_id: BrokerId, brokers: Mapping[BrokerId, Broker]
+) -> frozenset[str]:
+    """The DNS names and addresses at which clients may reach a broker of the cluster through
+    listeners whose certificates the cluster CA issues.
+
+    The bootstrap addresses are among them, because they lead to every broker. So are the external
+    addresses of the other brokers: every node forwards the node port of the bootstrap address.
+    """
+    name, namespace = cluster.metadata.name, cluster.metadata.namespace
+    headless = names.brokers_service(name)
+    issued = [listener for listener in cluster.spec.listeners if listener.is_issued]
+    found = {
+        *_service_names(names.bootstrap_service(name), namespace),
+        *_service_names(headless, namespace),
+        *_service_names(f"{names.pod(name, broker_id)}.{headless}", namespace),
+    }
+    outside = [listener for listener in issued if listener.type is not ListenerType.INTERNAL]
+    if outside:
+        found.update(_service_names(names.external_bootstrap_service(name), namespace))
+        found.update(_service_names(names.external_broker_service(name, broker_id), namespace))
+    found.update(listener.advertised_host or "" for listener in outside)
+    found.update(_external_hosts({listener.name for listener in outside}, brokers.values()))
+    return frozenset(host for host in found if is_address(host) or _is_dns_name(host))
+
+
+def is_address(host: str) -> bool:
+    """Whether the host is an IP address, and not a DNS name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_dns_name(host: str) -> bool:
+    return len(host) <= MAX_NAME_LENGTH and _DNS_NAME.fullmatch(host) is not None
+
+
+def _service_names(service: str, namespace: str) -> Iterator[str]:
+    """All forms of a Service's name, or of a name below it."""
+    for suffix in ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.{CLUSTER_DOMAIN}"):
+        yield f"{service}{suffix}"
+
+
+def _external_hosts(listeners: set[str], brokers: Iterable[Broker]) -> Iterator[str]:
+    """The hosts that brokers advertise at these listeners."""
+    for broker in brokers:
+        for endpoint in broker.spec.endpoints:
+            if endpoint.listener in listeners and not broker.spec.retired:
+                yield endpoint.host
