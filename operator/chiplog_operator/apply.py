@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.naming import labels, names, taken_names
-from chiplog_core.naming.api import BROKER_CLUSTER
+from chiplog_core.naming import labels, names
 from chiplog_core.planner.brokers.node_ports import node_ports_of
 from chiplog_core.quantities import quantity_value
 from chiplog_kube import kinds
@@ -40,6 +39,12 @@ from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import annotations_of, key_of, labels_of, metadata, uid_of
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.certificates.keeper import (
+    NO_CERTIFICATES,
+    CertificateKeeper,
+    Certified,
+    needs_certificates,
+)
 from chiplog_operator.claim_owners import ClaimOwners
 from chiplog_operator.claim_patches import patch_claim
 from chiplog_operator.clock import Clock
@@ -51,6 +56,7 @@ from chiplog_operator.resources.services import HeldPorts
 from chiplog_operator.resources.settings import BuildSettings
 from chiplog_operator.resources.stateful_set import must_be_recreated
 from chiplog_operator.resources.volumes import DATA_VOLUME
+from chiplog_operator.taken import Taken, check_ours
 from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotActive
 
 logger = logging.getLogger(__name__)
@@ -73,18 +79,6 @@ class Applied:
     is_unfinished: bool = False
     requeue_after_s: float = APPLY_AGAIN_S
     """Seconds until the first object is due to be applied again."""
-
-
-class _Taken(Exception):  # noqa: N818 - named for what it says
-    """An object of somebody else has the name of one of ours. `str()` is for the user."""
-
-    @classmethod
-    def by(cls, found: Manifest, kind: Kind, why: str) -> "_Taken":
-        """The exception for an existing object (`found`) that has a name which the cluster needs;
-        `why` says why it does not belong to the cluster."""
-        return cls(
-            taken_names.taken_message(kind.kind, key_of(found).name, BROKER_CLUSTER.kind, why)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +105,10 @@ class _Known:
     is_taken: bool = False
     """Whether the pass in progress found that an object of somebody else has a name that the
     cluster needs. Brokers are not started then."""
-    wanted_inputs: tuple[BrokerCluster, tuple[BrokerId, ...], BuildSettings, HeldPorts] | None = (
-        None
-    )
+    certified: Certified = NO_CERTIFICATES
+    has_certificates: bool = False
+    """Whether brokers find all certificates that they mount."""
+    wanted_inputs: object = None
     wanted: list[Manifest] = field(default_factory=list, repr=False)
     """The manifests made from `wanted_inputs`, kept because these seldom change."""
     revision_spec: BrokerCluster | None = None
@@ -142,15 +137,19 @@ class Applier:
         self._operator_namespace = operator_namespace
         self._known: dict[ClusterKey, _Known] = {}
         self._claim_owners = ClaimOwners(api, caches, authority)
+        self._certificates = CertificateKeeper(api, clock)
 
     def revisions(
         self, cluster: BrokerCluster | None, brokers: Iterable[BrokerId]
     ) -> dict[BrokerId, str]:
         """The revision that each broker's pod should have, the same for all of them. Empty without
-        a cluster."""
+        a cluster, and as long as its brokers would lack certificates: StatefulSets are not changed
+        then, so a restart would change nothing."""
         if cluster is None:
             return {}
         known = self._known_of(cluster)
+        if needs_certificates(cluster) and not known.has_certificates:
+            return {}
         stable_cluster = build.without_volatile_fields(cluster)
         if known.revision_spec != stable_cluster:
             # The password is not part of a revision, so any text will do.
@@ -169,6 +168,11 @@ class Applier:
         known = self._known.get(key)
         return () if known is None else known.restart_reasons
 
+    def certified(self, key: ClusterKey) -> Certified:
+        """The certificates of the cluster, as of the last time that it was applied."""
+        known = self._known.get(key)
+        return NO_CERTIFICATES if known is None else known.certified
+
     async def apply(
         self,
         cluster: BrokerCluster,
@@ -178,11 +182,13 @@ class Applier:
         """Create and change the objects of the cluster and its wanted brokers, and delete those of
         retired brokers. Problems are returned, not raised."""
         key, known = _key(cluster), self._known_of(cluster)
+        known.has_certificates = False
         try:
             known.password = known.password or await self._password(cluster)
+            known.certified = await self._certificates.update(cluster, wanted_brokers, brokers)
         except Unavailable:
             return Applied(is_unfinished=True)
-        except _Taken as taken:
+        except Taken as taken:
             return Applied((str(taken),), is_unfinished=True)
         except ApiError as error:
             return Applied(
@@ -190,11 +196,13 @@ class Applier:
             )
         wanted = self._wanted(known, cluster, wanted_brokers, node_ports_of(brokers.values()))
         # One result per write, as `_try_one` returns it.
-        results: list[str | None] = []
+        results: list[str | None] = [*known.certified.problems]
         waits_s, known.is_taken = [APPLY_AGAIN_S], False
         for kind in build.KINDS:
-            # StatefulSets come last: no broker may start with a Secret of somebody else.
-            if kind is kinds.STATEFUL_SETS and known.is_taken:
+            # StatefulSets come last: no broker may start with a Secret of somebody else, or lack
+            # one that it mounts.
+            known.has_certificates = known.certified.may_start and not known.is_taken
+            if kind is kinds.STATEFUL_SETS and not known.has_certificates:
                 break
             of_kind = [manifest for manifest in wanted if manifest["kind"] == kind.kind]
             with_waits = [(self._due_in_s(key, kind, manifest), manifest) for manifest in of_kind]
@@ -236,22 +244,29 @@ class Applier:
             internal_password=known.password,
             operator_namespace=self._operator_namespace,
         )
-        inputs = (build.without_volatile_fields(cluster), tuple(brokers), settings, node_ports)
+        secrets_ = known.certified.secrets
+        inputs = (
+            build.without_volatile_fields(cluster),
+            tuple(brokers),
+            settings,
+            node_ports,
+            secrets_,
+        )
         if known.wanted_inputs != inputs:
             known.wanted_inputs = inputs
-            known.wanted = build.manifests(cluster, brokers, settings, node_ports)
+            known.wanted = build.manifests(cluster, brokers, settings, node_ports, secrets_)
         return known.wanted
 
     async def _password(self, cluster: BrokerCluster) -> str:
         """The password in the cluster's Secret; a new one if there is no such Secret, or no
-        password in it. Raises `_Taken`."""
+        password in it. Raises `Taken`."""
         name = names.internal_secret(cluster.metadata.name)
         try:
             secret = await self._api.get(kinds.SECRETS, cluster.metadata.namespace, name)
         except NotFound:
             return secrets.token_urlsafe(32)
         # Only metadata are compared, so any password will do.
-        _check_ours(kinds.SECRETS, secret, internal_secret(cluster, "-"))
+        check_ours(kinds.SECRETS, secret, internal_secret(cluster, "-"))
         return password_of(secret) or secrets.token_urlsafe(32)
 
     async def _apply_all(
@@ -297,7 +312,7 @@ class Applier:
         known = self._known[key]
         try:
             written = await self._apply_one(key, kind, wanted)
-        except _Taken as taken:
+        except Taken as taken:
             known.at.pop((kind.kind, name), None)
             known.is_taken = True
             return str(taken)
@@ -321,7 +336,7 @@ class Applier:
 
     async def _apply_one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> Manifest | None:
         """Create or change one object, and return it as written. None if it is to be tried again,
-        because an old object must be deleted or read first. Raises `_Taken` and `ApiError`s."""
+        because an old object must be deleted or read first. Raises `Taken` and `ApiError`s."""
         if kind in self._caches:
             live = self._caches[kind].get(*key_of(wanted))
         else:
@@ -333,12 +348,13 @@ class Applier:
                 return await self._api.apply_new(kind, wanted, field_manager=labels.OPERATOR)
             except AlreadyExists:
                 if kind is kinds.SECRETS:
-                    # The Secret exists with another password: the next pass reads it.
+                    # The Secret exists with another content: the next pass reads it.
                     self._known[key].password = ""
+                    self._certificates.forget(key)
                     return None
                 # The object lacks the label by which the cache selects objects.
                 live = await self._api.get(kind, *key_of(wanted))
-        _check_ours(kind, live, wanted)
+        check_ours(kind, live, wanted)
         if kind is kinds.STATEFUL_SETS and must_be_recreated(live, wanted):
             await self._recreate(live)
             return None
@@ -354,7 +370,7 @@ class Applier:
 
     async def _check_claim(self, wanted: Manifest) -> None:
         """Check that the volume claim which a StatefulSet would mount belongs to the cluster and
-        the broker. Raises `_Taken`. A claim that does not exist is no problem."""
+        the broker. Raises `Taken`. A claim that does not exist is no problem."""
         kind, key = kinds.VOLUME_CLAIMS, key_of(wanted)
         name = f"{DATA_VOLUME}-{key.name}-0"
         claim = self._caches[kind].get(key.namespace, name)
@@ -363,7 +379,7 @@ class Applier:
             return
         for label in (labels.CLUSTER, labels.BROKER_ID):
             if labels_of(claim).get(label) != labels_of(wanted)[label]:
-                raise _Taken.by(claim, kind, f"its label {label} is not {labels_of(wanted)[label]}")
+                raise Taken.by(claim, kind, f"its label {label} is not {labels_of(wanted)[label]}")
 
     async def _recreate(self, live: Manifest) -> None:
         """Delete the StatefulSet without its pod. The pod keeps running, and the StatefulSet that
@@ -425,13 +441,6 @@ class Applier:
         except ApiError as error:
             return f"{kind.kind} {key_of(live).name} cannot be deleted: {error}"
         return None
-
-
-def _check_ours(kind: Kind, live: Manifest, wanted: Manifest) -> None:
-    """Check by owner and labels that an existing object is ours. Raises `_Taken`."""
-    why = taken_names.why_not_ours(metadata(live), metadata(wanted), label=labels.CLUSTER)
-    if why:
-        raise _Taken.by(live, kind, why)
 
 
 def _remedy(error: ApiError) -> str:

@@ -147,11 +147,14 @@ class ClusterLoop:
         known = [BrokerId(number) for number in self._broker_numbers(cluster_size(cluster))]
         world = await parts.observer.observe(self.key, parts.applier.revisions(cluster, known))
         reasons = parts.applier.restart_reasons(self.key)
+        certified = parts.applier.certified(self.key)
         world = replace(
             world,
             apply_problems=self._announced,
             refused_maps=self._refused_maps,
             restart_reasons=reasons,
+            ca_certificates=certified.authorities,
+            certificate_expiries=certified.expiries,
         )
         parts.meter.observed(self.key, world)
         plan = self._plan(world)

@@ -1,6 +1,8 @@
 """What Prometheus can ask the operator, under the names that users of other operators know."""
 
 import asyncio
+from collections.abc import Mapping
+from datetime import datetime
 
 from prometheus_client import (
     CollectorRegistry,
@@ -212,6 +214,7 @@ class _Clusters:
         self._elections: dict[ClusterKey, UncleanElections] = {}
         """The unclean elections counted so far, for each cluster that exists or that an object
         names."""
+        self._shown_expiries: dict[ClusterKey, Mapping[str, datetime]] = {}
         self._resources = Gauge(
             "chiplog_operator_resources",
             "Objects that the operator manages.",
@@ -248,6 +251,13 @@ class _Clusters:
             (*PLAN_LABELS, "action"),
             registry=registry,
         )
+        self._expiries = Gauge(
+            "chiplog_operator_certificate_expiry_timestamp_seconds",
+            "When a certificate of a cluster with TLS expires, in Unix time. The name is "
+            "cluster-ca, clients-ca, or broker- and the broker's id.",
+            (*CLUSTER_LABELS, "name"),
+            registry=registry,
+        )
         self._refused_maps = Counter(
             "chiplog_operator_map_writes_refused_total",
             "PartitionMaps that were not written because the plan breaks a rule: a bug.",
@@ -271,9 +281,19 @@ class _Clusters:
             self._active.labels(*cluster).set(1)
         else:
             self._active.remove(*cluster)
+        self._show_expiries(cluster, world)
         elections = self._elections.setdefault(cluster, UncleanElections())
         elections.keep(set(world.maps))
         self._unclean.labels(*cluster).inc(sum(map(elections.count_new, world.maps.values())))
+
+    def _show_expiries(self, cluster: ClusterKey, world: World) -> None:
+        """Show when certificates expire, and only those that there are."""
+        if self._shown_expiries.get(cluster) == world.certificate_expiries:
+            return
+        self._expiries.remove_by_labels({"namespace": cluster.namespace, "cluster": cluster.name})
+        for name, at in world.certificate_expiries.items():
+            self._expiries.labels(*cluster, name).set(at.timestamp())
+        self._shown_expiries[cluster] = world.certificate_expiries
 
     def decided(self, cluster: ClusterKey, actions: int) -> None:
         """Show the number of actions in the last plan."""
@@ -296,8 +316,9 @@ class _Clusters:
     def forgotten(self, cluster: ClusterKey) -> None:
         """Remove the cluster's series."""
         self._elections.pop(cluster, None)
+        self._shown_expiries.pop(cluster, None)
         of_cluster = {"namespace": cluster.namespace, "cluster": cluster.name}
-        for metric in (self._active, self._unclean):
+        for metric in (self._active, self._unclean, self._expiries):
             metric.remove_by_labels(of_cluster)
         of_plan = {"namespace": cluster.namespace, "name": cluster.name}
         for metric in (

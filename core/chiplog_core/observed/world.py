@@ -209,6 +209,11 @@ class World:
     namespaces_deleting: frozenset[str] = frozenset()
     apply_problems: tuple[str, ...] = ()
     """Why Kubernetes objects of the cluster could not be created or changed in the last attempt."""
+    ca_certificates: tuple[str, ...] = ()
+    """The certificates of the cluster CA that clients must trust, in PEM format."""
+    certificate_expiries: Mapping[str, datetime] = field(default_factory=dict)
+    """When each of the cluster's certificates expires: cluster-ca, clients-ca, broker-1 and so
+    on."""
     refused_maps: tuple[str, ...] = ()
     """PartitionMaps that the operator itself refused to write after the last plan, with the rules
     that they would have broken (`validate.partition_map`)."""

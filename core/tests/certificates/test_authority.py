@@ -93,7 +93,7 @@ def test_a_certificate_that_is_of_no_ca_is_not_issued_from() -> None:
 )
 def test_users_ask_for_a_renewal_or_another_key(request_: Request, step: Step) -> None:
     found = authority(certificate(), asked={request_, Request.REMOVE_OLD})
-    assert next_step(found, (), TERM, NOW) == (step, {request_})
+    assert next_step(found, (), TERM, NOW) == (step, frozenset({request_}))
 
 
 def test_the_old_ca_is_removed_on_request_when_nobody_needs_it() -> None:
@@ -102,7 +102,8 @@ def test_the_old_ca_is_removed_on_request_when_nobody_needs_it() -> None:
     assert step_of(found, issued("old"), at=used) is Step.NOTHING
     assert step_of(found, issued("a"), issued("old"), at=used) is Step.NOTHING
     assert step_of(found, issued("a"), at=used - timedelta(seconds=1)) is Step.NOTHING
-    assert next_step(found, [issued("a")], TERM, used) == (Step.REMOVE_OLD, {Request.REMOVE_OLD})
+    done = frozenset({Request.REMOVE_OLD})
+    assert next_step(found, [issued("a")], TERM, used) == (Step.REMOVE_OLD, done)
     assert kept(found, Step.REMOVE_OLD, used) == (certificate(),)
 
 

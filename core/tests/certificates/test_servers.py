@@ -66,7 +66,7 @@ def test_outside_it_has_the_addresses_of_all_brokers() -> None:
 
 def test_an_advertised_host_is_one_of_them_before_a_broker_has_it() -> None:
     assert "kafka.example.com" in hosts({**EXTERNAL, "advertisedHost": "kafka.example.com"})
-    assert "::1" in hosts({**EXTERNAL, "advertisedHost": "::1"})
+    assert "fd00::1" in hosts({**EXTERNAL, "advertisedHost": "fd00::1"})
 
 
 def test_other_listeners_and_brokers_that_are_gone_add_nothing() -> None:

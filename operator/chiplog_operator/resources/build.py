@@ -3,7 +3,7 @@ it from another."""
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from chiplog_core.ids import BrokerId
@@ -50,16 +50,19 @@ def manifests(
     broker_ids: Iterable[BrokerId],
     settings: BuildSettings,
     node_ports: HeldPorts | None = None,
+    certificates: Sequence[Manifest] = (),
 ) -> list[Manifest]:
     """All objects of the cluster, each with its hash, in the order in which to apply them.
 
-    `broker_ids` are the brokers that should exist, `node_ports` the ports to request. StatefulSets
-    come last, so that a broker's pod finds its ServiceAccount, Role and Lease.
+    `broker_ids` are the brokers that should exist, `node_ports` the ports to request,
+    `certificates` the Secrets with the cluster's CAs and certificates. StatefulSets come last, so
+    that a broker's pod finds its ServiceAccount, Role and Lease, and what it mounts.
     """
     ids = sorted(set(broker_ids))
     current = revision(cluster, settings)
     built = [
         internal_secret(cluster, settings.internal_password),
+        *certificates,
         config_map(cluster),
         brokers_service(cluster),
         bootstrap_service(cluster),

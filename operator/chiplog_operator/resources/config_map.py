@@ -14,6 +14,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.listeners import listeners
 from chiplog_operator.resources.objects import cluster_object
+from chiplog_operator.resources.volumes import CLIENTS_CA_PATH, TLS_PATH
 
 FILE_NAME = "server.properties"
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a pod's addresses are all its own
@@ -34,8 +35,27 @@ def properties(cluster: BrokerCluster) -> Mapping[str, str]:
         LISTENERS.name: ",".join(
             f"{listener.name}://{EVERY_ADDRESS}:{listener.port}" for listener in listeners(cluster)
         ),
+        **_tls_properties(cluster),
         **{name: values[name] for name in sorted(values) if _is_read_at_start(name)},
     }
+
+
+def _tls_properties(cluster: BrokerCluster) -> dict[str, str]:
+    """The properties of listeners with TLS; none if there are no such listeners. What the files
+    hold may change while the broker runs."""
+    of_cluster = listeners(cluster)
+    if not any(listener.tls for listener in of_cluster):
+        return {}
+    protocols = (f"{one.name}:{'SSL' if one.tls else 'PLAINTEXT'}" for one in of_cluster)
+    found = {"listener.security.protocol.map": ",".join(protocols)}
+    for listener in of_cluster:
+        prefix = f"listener.name.{listener.name}.ssl"
+        if listener.tls:
+            found[f"{prefix}.keystore.location"] = f"{TLS_PATH}/{listener.name}"
+        if listener.asks_for_certificates:
+            found[f"{prefix}.truststore.location"] = CLIENTS_CA_PATH
+            found[f"{prefix}.client.auth"] = "required"
+    return found
 
 
 def _is_read_at_start(name: str) -> bool:

@@ -53,7 +53,7 @@ def pod_template(
             **_scheduling_fields(cluster, template),
             "terminationGracePeriodSeconds": cluster.spec.termination_grace_period_seconds,
             "containers": [_container(cluster, broker_id, settings)],
-            "volumes": [volume.to_volume() for volume in pod_volumes(cluster)],
+            "volumes": [volume.to_volume() for volume in pod_volumes(cluster, broker_id)],
         },
     }
 
@@ -129,7 +129,10 @@ def _container(
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [data_mount(), *(volume.to_mount() for volume in pod_volumes(cluster))],
+        "volumeMounts": [
+            data_mount(),
+            *(volume.to_mount() for volume in pod_volumes(cluster, broker_id)),
+        ],
     }
     return {**container, "resources": write(spec.resources)} if spec.resources else container
 

@@ -1,10 +1,19 @@
 """What is mounted into a broker's pod, and where."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from chiplog_core.ids import BrokerId
 from chiplog_core.model.api_access import TOKEN_PATH, projected_volume
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.certificates import CertificateAndKey
 from chiplog_core.naming import names
+from chiplog_operator.resources.certificate_entries import (
+    CA_CERTIFICATE,
+    certificate_entry,
+    key_entry,
+)
+from chiplog_operator.resources.listeners import listeners
 
 DATA_VOLUME = "data"
 """Also the first part of the volume claim's name."""
@@ -12,6 +21,11 @@ DATA_VOLUME = "data"
 DATA_PATH = "/var/lib/chiplog"
 CONFIG_PATH = "/etc/chiplog"
 SECRET_PATH = "/etc/chiplog-internal"  # noqa: S105 - a path
+TLS_PATH = "/etc/chiplog-tls"
+"""A folder for each listener with TLS, with `tls.crt` and `tls.key`."""
+CLIENTS_CA_PATH = "/etc/chiplog-clients-ca"
+"""The folder with `ca.crt`: the certificates of the CA that clients' certificates are from."""
+SECRET_MODE = 0o440
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +51,7 @@ def data_mount() -> dict[str, object]:
     return {"name": DATA_VOLUME, "mountPath": DATA_PATH}
 
 
-def pod_volumes(cluster: BrokerCluster) -> list[PodVolume]:
+def pod_volumes(cluster: BrokerCluster, broker_id: BrokerId) -> list[PodVolume]:
     """All volumes of the pod except the data volume, which the StatefulSet adds."""
     name = cluster.metadata.name
     return [
@@ -49,8 +63,41 @@ def pod_volumes(cluster: BrokerCluster) -> list[PodVolume]:
         PodVolume(
             name="internal",
             path=SECRET_PATH,
-            source={"secret": {"secretName": names.internal_secret(name), "defaultMode": 0o440}},
+            source={
+                "secret": {"secretName": names.internal_secret(name), "defaultMode": SECRET_MODE}
+            },
         ),
+        *_certificate_volumes(cluster, broker_id),
         PodVolume(name="api-access", path=TOKEN_PATH, source=projected_volume()),
         PodVolume(name="tmp", path="/tmp", source={"emptyDir": {}}, read_only=False),  # noqa: S108
     ]
+
+
+def _certificate_volumes(cluster: BrokerCluster, broker_id: BrokerId) -> Iterator[PodVolume]:
+    """The certificates of the listeners with TLS, and the CA of the clients' certificates.
+
+    The kubelet updates the files when a Secret changes. No content of a Secret is in the template,
+    so the pod is not restarted then.
+    """
+    own = names.broker_certificates(cluster.metadata.name)
+    for listener in listeners(cluster):
+        if not listener.tls:
+            continue
+        given = listener.own_certificate or CertificateAndKey(
+            secret_name=own, certificate=certificate_entry(broker_id), key=key_entry(broker_id)
+        )
+        items = ((given.certificate, "tls.crt"), (given.key, "tls.key"))
+        path = f"{TLS_PATH}/{listener.name}"
+        yield PodVolume(
+            name=f"tls-{listener.name}", path=path, source=_entries(given.secret_name, items)
+        )
+    if any(listener.asks_for_certificates for listener in listeners(cluster)):
+        secret = names.clients_ca_certificate(cluster.metadata.name)
+        source = _entries(secret, ((CA_CERTIFICATE, CA_CERTIFICATE),))
+        yield PodVolume(name="clients-ca", path=CLIENTS_CA_PATH, source=source)
+
+
+def _entries(secret: str, files: Iterable[tuple[str, str]]) -> dict[str, object]:
+    """The volume source with entries of a Secret, each with the name of its file."""
+    items = [{"key": entry, "path": path} for entry, path in files]
+    return {"secret": {"secretName": secret, "items": items, "defaultMode": SECRET_MODE}}

@@ -50,7 +50,11 @@ def bootstrap_addresses(world: World, cluster: BrokerCluster) -> Iterator[Listen
             host = listener.advertised_host or _any_address(world)
             port = ports_outside.get(listener.name, 0)
         if host and port:
-            yield ListenerStatus(name=listener.name, bootstrap_servers=f"{host}:{port}")
+            yield ListenerStatus(
+                name=listener.name,
+                bootstrap_servers=f"{host}:{port}",
+                certificates=world.ca_certificates if listener.is_issued else (),
+            )
 
 
 def _inside(world: World, pod: str) -> str:

@@ -1,0 +1,76 @@
+"""What certificates in PEM say, as `chiplog_core.certificates` decides by it."""
+
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+
+from chiplog_core.certificates.authority import CaCertificate, Issued
+from chiplog_operator.certificates.issuing import key_id
+
+
+def read_certificates(pem: str) -> list[x509.Certificate]:
+    """All certificates in the text. Raises `ValueError` if it has none, or one is broken."""
+    return x509.load_pem_x509_certificates(pem.encode())
+
+
+def pem_of(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """SHA-256 of the certificate, in hex."""
+    return certificate.fingerprint(hashes.SHA256()).hex()
+
+
+def ca_facts(certificate: x509.Certificate) -> CaCertificate:
+    """A published certificate of a CA."""
+    return CaCertificate(
+        fingerprint=fingerprint(certificate),
+        key_id=key_id(certificate.public_key()),
+        not_before=certificate.not_valid_before_utc,
+        not_after=certificate.not_valid_after_utc,
+        is_authority=_is_authority(certificate),
+    )
+
+
+def server_facts(pem: str, authorities: Sequence[x509.Certificate]) -> Issued:
+    """A broker's certificate. Raises `ValueError` if it cannot be parsed."""
+    certificate = read_certificates(pem)[0]
+    issuers = (one for one in authorities if _is_issued_by(certificate, one))
+    issuer = next(issuers, None)
+    return Issued(
+        issuer="" if issuer is None else key_id(issuer.public_key()),
+        not_before=certificate.not_valid_before_utc,
+        not_after=certificate.not_valid_after_utc,
+        hosts=_hosts(certificate),
+    )
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    """Whether the certificate may issue others."""
+    try:
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    except x509.ExtensionNotFound:
+        return False
+    return constraints.value.ca
+
+
+def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Whether the CA's key signed the certificate, and its subject is the issuer."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, UnsupportedAlgorithm, TypeError, ValueError):
+        return False
+    return True
+
+
+def _hosts(certificate: x509.Certificate) -> frozenset[str]:
+    """The names and addresses that the certificate is valid for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    addresses = names.get_values_for_type(x509.IPAddress)
+    return frozenset((*names.get_values_for_type(x509.DNSName), *map(str, addresses)))

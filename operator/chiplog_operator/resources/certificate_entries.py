@@ -1,0 +1,18 @@
+"""The entries of the Secrets with CAs and certificates, as pods mount them."""
+
+from typing import Final
+
+from chiplog_core.ids import BrokerId
+
+CA_CERTIFICATE: Final = "ca.crt"
+CA_KEY: Final = "ca.key"
+
+
+def certificate_entry(broker_id: BrokerId) -> str:
+    """The entry with a broker's certificate in the Secret of `names.broker_certificates`."""
+    return f"{broker_id}.crt"
+
+
+def key_entry(broker_id: BrokerId) -> str:
+    """The entry with the private key of a broker's certificate."""
+    return f"{broker_id}.key"

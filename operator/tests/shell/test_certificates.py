@@ -1,0 +1,378 @@
+"""Clusters with TLS: Secrets that are made, renewed and replaced, and never those of others."""
+
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from chiplog_core.certificates.authority import PUBLISHED_FOR
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import labels
+from chiplog_kube import kinds
+from chiplog_kube.api import Forbidden, Manifest
+from chiplog_operator.apply import Applied
+from chiplog_operator.caches import ClusterKey
+from chiplog_operator.certificates.issuing import Validity, new_key, sign_authority
+from chiplog_operator.certificates.keeper import READ_AGAIN_S
+from tests.shell.test_apply import IDS, Shell
+
+DAY_S = 86_400.0
+TLS = {"name": "tls", "type": "internal", "port": 9093, "tls": True}
+MUTUAL = {**TLS, "authentication": {"type": "tls"}}
+NAMES = {
+    "demo-broker-certs",
+    "demo-cluster-ca",
+    "demo-cluster-ca-cert",
+    "demo-clients-ca",
+    "demo-clients-ca-cert",
+    "demo-internal",
+}
+
+
+@pytest.fixture
+def shell(bench: Any) -> Shell:
+    return Shell(bench)
+
+
+def entries(bench: Any, name: str) -> dict[str, str]:
+    data = bench.one(kinds.SECRETS, name)["data"]
+    return {entry: base64.b64decode(text).decode() for entry, text in data.items()}
+
+
+def certificates(bench: Any, name: str, entry: str = "ca.crt") -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(entries(bench, name)[entry].encode())
+
+
+def serial(bench: Any, broker: int = 1) -> int:
+    return certificates(bench, "demo-broker-certs", f"{broker}.crt")[0].serial_number
+
+
+def given(name: str, **texts: str) -> Manifest:
+    """A Secret of a user."""
+    data = {
+        entry.replace("_", "."): base64.b64encode(text.encode()).decode()
+        for entry, text in texts.items()
+    }
+    metadata = {"namespace": "shop", "name": name}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+
+
+def authority(bench: Any, key: str) -> str:
+    now = bench.clock.now()
+    return sign_authority(key, "mine", Validity(not_before=now, not_after=now + timedelta(365)))
+
+
+async def annotate(bench: Any, name: str, annotation: str) -> None:
+    patch = {"metadata": {"annotations": {annotation: "true"}}}
+    await bench.api.patch(kinds.SECRETS, "shop", name, patch, field_manager="kubectl-annotate")
+
+
+async def later(bench: Any, shell: Shell, cluster: BrokerCluster, seconds: float) -> Applied:
+    """The state after this time, in which the operator looked often enough."""
+    bench.clock.jump(seconds)
+    applied = await shell.apply(cluster)
+    bench.clock.jump(READ_AGAIN_S)
+    await shell.apply(cluster)
+    return applied
+
+
+def revisions(shell: Shell, cluster: BrokerCluster) -> set[str]:
+    return set(shell.applier.revisions(cluster, IDS).values())
+
+
+def test_a_cluster_without_tls_has_no_certificates(bench: Any, shell: Shell) -> None:
+    bench.run(shell.apply(bench.run(shell.cluster())))
+    assert {one["metadata"]["name"] for one in bench.api.all_of(kinds.SECRETS)} == {"demo-internal"}
+
+
+def test_a_cluster_with_tls_has_cas_and_a_certificate_for_each_broker(
+    bench: Any, shell: Shell
+) -> None:
+    async def scenario() -> list[str]:
+        cluster = await shell.cluster(listeners=[MUTUAL])
+        assert await shell.apply(cluster) == Applied()
+        return await shell.writes_of_a_second_time(cluster)
+
+    assert bench.run(scenario()) == []
+    assert {one["metadata"]["name"] for one in bench.api.all_of(kinds.SECRETS)} == NAMES
+    for name in NAMES:
+        metadata = bench.one(kinds.SECRETS, name)["metadata"]
+        assert metadata["labels"].items() >= labels.of_cluster("demo").items()
+        assert [owner["kind"] for owner in metadata["ownerReferences"]] == ["BrokerCluster"]
+    assert set(entries(bench, "demo-broker-certs")) == {"1.crt", "1.key", "2.crt", "2.key"}
+    (ca,) = certificates(bench, "demo-cluster-ca-cert")
+    (clients_ca,) = certificates(bench, "demo-clients-ca-cert")
+    assert ca.subject != clients_ca.subject
+    for broker in IDS:
+        certificates(bench, "demo-broker-certs", f"{broker}.crt")[0].verify_directly_issued_by(ca)
+
+
+def test_pods_mount_their_own_certificate_and_the_clients_ca(bench: Any, shell: Shell) -> None:
+    bench.run(shell.apply(bench.run(shell.cluster(listeners=[MUTUAL]))))
+    for broker in IDS:
+        template = bench.one(kinds.STATEFUL_SETS, f"demo-broker-{broker}")["spec"]["template"]
+        volumes = {one["name"]: one for one in template["spec"]["volumes"]}
+        (container,) = template["spec"]["containers"]
+        mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+        certificate = volumes[mounts["/etc/chiplog-tls/tls"]]["secret"]
+        assert certificate["secretName"] == "demo-broker-certs"
+        assert certificate["items"] == [
+            {"key": f"{broker}.crt", "path": "tls.crt"},
+            {"key": f"{broker}.key", "path": "tls.key"},
+        ]
+        clients_ca = volumes[mounts["/etc/chiplog-clients-ca"]]["secret"]
+        assert clients_ca["secretName"] == "demo-clients-ca-cert"
+        assert clients_ca["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+
+
+def test_a_new_operator_goes_on_with_what_there_is(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[MUTUAL])
+        await shell.apply(cluster)
+        before = {name: entries(bench, name) for name in NAMES}
+        await Shell(bench).apply(cluster)
+        assert {name: entries(bench, name) for name in NAMES} == before
+
+    bench.run(scenario())
+
+
+def test_certificates_are_renewed_and_no_pod_is_restarted(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[MUTUAL])
+        await shell.apply(cluster)
+        (ca,), first = certificates(bench, "demo-cluster-ca-cert"), serial(bench)
+        template = bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["spec"]
+        (revision,) = revisions(shell, cluster)
+        await later(bench, shell, cluster, 334 * DAY_S)
+        assert (certificates(bench, "demo-cluster-ca-cert"), serial(bench)) == ([ca], first)
+        assert await later(bench, shell, cluster, DAY_S) == Applied()
+        (renewed,) = certificates(bench, "demo-cluster-ca-cert")
+        assert renewed.not_valid_after_utc > ca.not_valid_after_utc
+        assert renewed.public_key() == ca.public_key()
+        assert serial(bench) != first
+        assert bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["spec"] == template
+        assert revisions(shell, cluster) == {revision}
+
+    bench.run(scenario())
+
+
+def test_a_new_broker_gets_a_certificate_and_others_keep_theirs(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        await shell.apply(cluster, IDS[:1])
+        first = serial(bench)
+        await shell.apply(cluster)
+        assert serial(bench) == first
+        assert serial(bench, 2) != first
+
+    bench.run(scenario())
+
+
+def test_the_key_of_the_ca_is_replaced_in_steps(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        await shell.apply(cluster)
+        (old,), first = certificates(bench, "demo-cluster-ca-cert"), serial(bench)
+        await annotate(bench, "demo-cluster-ca", labels.FORCE_REPLACE)
+        await later(bench, shell, cluster, READ_AGAIN_S)
+        new, also = certificates(bench, "demo-cluster-ca-cert")
+        assert (also, serial(bench)) == (old, first)
+        assert new.public_key() != old.public_key()
+        assert "annotations" in bench.one(kinds.SECRETS, "demo-cluster-ca")["metadata"]
+        annotations = bench.one(kinds.SECRETS, "demo-cluster-ca")["metadata"]["annotations"]
+        assert labels.FORCE_REPLACE not in annotations
+        await later(bench, shell, cluster, PUBLISHED_FOR.total_seconds())
+        (leaf,) = certificates(bench, "demo-broker-certs", "1.crt")
+        leaf.verify_directly_issued_by(new)
+        assert certificates(bench, "demo-cluster-ca-cert") == [new, old]
+        await annotate(bench, "demo-cluster-ca-cert", labels.REMOVE_OLD_CA)
+        await later(bench, shell, cluster, PUBLISHED_FOR.total_seconds())
+        assert certificates(bench, "demo-cluster-ca-cert") == [new]
+
+    bench.run(scenario())
+
+
+def test_a_renewal_that_is_asked_for_is_made_once(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        await shell.apply(cluster)
+        (old,) = certificates(bench, "demo-cluster-ca-cert")
+        await annotate(bench, "demo-cluster-ca-cert", labels.FORCE_RENEW)
+        await later(bench, shell, cluster, READ_AGAIN_S)
+        (new,) = certificates(bench, "demo-cluster-ca-cert")
+        assert new.serial_number != old.serial_number
+        await later(bench, shell, cluster, READ_AGAIN_S)
+        another = Shell(bench)
+        await another.apply(cluster)
+        assert certificates(bench, "demo-cluster-ca-cert") == [new]
+
+    bench.run(scenario())
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"demo-internal"}))
+def test_a_secret_of_somebody_else_is_left_alone(bench: Any, shell: Shell, name: str) -> None:
+    async def scenario() -> None:
+        theirs = await bench.api.create(kinds.SECRETS, given(name, a="b"), field_manager="them")
+        cluster = await shell.cluster(listeners=[MUTUAL])
+        (problem,) = (await shell.apply(cluster)).problems
+        assert f"Secret {name} is not this BrokerCluster's" in problem
+        await later(bench, shell, cluster, 700)
+        assert bench.one(kinds.SECRETS, name) == theirs
+        assert bench.api.all_of(kinds.STATEFUL_SETS) == []
+        assert revisions(shell, cluster) == set()
+
+    bench.run(scenario())
+
+
+def test_a_ca_of_the_user_is_used_and_never_written(bench: Any, shell: Shell) -> None:
+    key = new_key()
+
+    async def scenario() -> None:
+        own = {"generateCertificateAuthority": False}
+        cluster = await shell.cluster(listeners=[MUTUAL], clusterCa=own, clientsCa=own)
+        pem = authority(bench, key)
+        theirs = [
+            await bench.api.create(kinds.SECRETS, given(name, **texts), field_manager="them")
+            for name, texts in (
+                ("demo-cluster-ca-cert", {"ca_crt": pem}),
+                ("demo-cluster-ca", {"ca_key": key}),
+                ("demo-clients-ca-cert", {"ca_crt": pem}),
+            )
+        ]
+        assert await shell.apply(cluster) == Applied()
+        await later(bench, shell, cluster, 700)
+        for one in theirs:
+            assert bench.one(kinds.SECRETS, one["metadata"]["name"]) == one
+        (leaf,) = certificates(bench, "demo-broker-certs", "1.crt")
+        leaf.verify_directly_issued_by(x509.load_pem_x509_certificate(pem.encode()))
+        assert shell.applier.certified(cluster_key(cluster)).authorities == (pem,)
+
+    bench.run(scenario())
+
+
+def cluster_key(cluster: BrokerCluster) -> ClusterKey:
+    return ClusterKey(cluster.metadata.namespace, cluster.metadata.name)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "problem"),
+    [
+        ([], "Secret demo-cluster-ca-cert does not exist"),
+        ([given("demo-cluster-ca-cert", a="b")], "Secret demo-cluster-ca-cert has no entry ca.crt"),
+        (
+            [given("demo-cluster-ca-cert", ca_crt="x"), given("demo-cluster-ca", ca_key="x")],
+            "cannot be parsed",
+        ),
+    ],
+)
+def test_a_ca_of_the_user_that_cannot_be_used_starts_no_broker(
+    bench: Any, shell: Shell, secrets: list[Manifest], problem: str
+) -> None:
+    async def scenario() -> None:
+        for one in secrets:
+            await bench.api.create(kinds.SECRETS, one, field_manager="them")
+        own = {"generateCertificateAuthority": False}
+        cluster = await shell.cluster(listeners=[TLS], clusterCa=own)
+        (found,) = (await shell.apply(cluster)).problems
+        assert problem in found
+        assert bench.api.all_of(kinds.STATEFUL_SETS) == []
+        assert revisions(shell, cluster) == set()
+
+    bench.run(scenario())
+
+
+def test_a_key_of_another_ca_issues_nothing(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        pem, key = authority(bench, new_key()), new_key()
+        for one in (
+            given("demo-cluster-ca-cert", ca_crt=pem),
+            given("demo-cluster-ca", ca_key=key),
+        ):
+            await bench.api.create(kinds.SECRETS, one, field_manager="them")
+        own = {"generateCertificateAuthority": False}
+        cluster = await shell.cluster(listeners=[TLS], clusterCa=own)
+        (problem,) = (await shell.apply(cluster)).problems
+        assert "has no valid CA certificate for the key in Secret demo-cluster-ca" in problem
+        assert bench.api.all_of(kinds.STATEFUL_SETS) == []
+
+    bench.run(scenario())
+
+
+def test_secrets_that_may_not_be_read_are_a_problem(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        bench.api.fault = lambda call: (
+            Forbidden("no") if (call.verb, call.name) == ("get", "demo-cluster-ca") else None
+        )
+        (problem,) = (await shell.apply(cluster)).problems
+        assert problem == "Secret demo-cluster-ca cannot be read: no"
+
+    bench.run(scenario())
+
+
+def test_a_deleted_key_is_made_again_and_what_it_signed_stays_trusted(
+    bench: Any, shell: Shell
+) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        await shell.apply(cluster)
+        (old,), first = certificates(bench, "demo-cluster-ca-cert"), serial(bench)
+        await bench.api.delete(kinds.SECRETS, "shop", "demo-cluster-ca")
+        await later(bench, shell, cluster, READ_AGAIN_S)
+        _, also = certificates(bench, "demo-cluster-ca-cert")
+        assert (also, serial(bench)) == (old, first)
+
+    bench.run(scenario())
+
+
+def test_a_broken_certificate_is_issued_again(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        await shell.apply(cluster)
+        second = serial(bench, 2)
+        other = base64.b64encode(new_key().encode()).decode()
+        patch = {"data": {"1.crt": "AAAA", "2.key": other}}
+        await bench.api.patch(
+            kinds.SECRETS, "shop", "demo-broker-certs", patch, field_manager="them"
+        )
+        await later(bench, shell, cluster, READ_AGAIN_S)
+        assert serial(bench) != serial(bench, 2) != second
+
+    bench.run(scenario())
+
+
+def test_a_listener_with_its_own_certificate_needs_no_ca(bench: Any, shell: Shell) -> None:
+    given_ = {"secretName": "kafka-tls", "certificate": "tls.crt", "key": "tls.key"}
+    own = {**TLS, "configuration": {"brokerCertChainAndKey": given_}}
+    bench.run(shell.apply(bench.run(shell.cluster(listeners=[own]))))
+    assert {one["metadata"]["name"] for one in bench.api.all_of(kinds.SECRETS)} == {"demo-internal"}
+    template = bench.one(kinds.STATEFUL_SETS, "demo-broker-2")["spec"]["template"]
+    (volume,) = (one for one in template["spec"]["volumes"] if one["name"] == "tls-tls")
+    assert volume["secret"]["secretName"] == "kafka-tls"
+    assert volume["secret"]["items"] == [
+        {"key": "tls.crt", "path": "tls.crt"},
+        {"key": "tls.key", "path": "tls.key"},
+    ]
+
+
+def test_the_status_has_the_ca_and_the_metrics_its_end(bench: Any) -> None:
+    async def scenario() -> None:
+        async with bench.running():
+            await bench.apply_cluster(2, listeners=[TLS])
+            await bench.clock.advance(5)
+        (listener,) = bench.one(kinds.BROKER_CLUSTERS, "demo")["status"]["listeners"]
+        assert listener["certificates"] == [entries(bench, "demo-cluster-ca-cert")["ca.crt"]]
+        text = (await bench.metrics.text()).decode()
+        for name in ("cluster-ca", "broker-1", "broker-2"):
+            (line,) = (
+                one
+                for one in text.splitlines()
+                if one.startswith("chiplog_operator_certificate_expiry_timestamp_seconds{")
+                and f'name="{name}"' in one
+            )
+            left_s = float(line.split()[-1]) - bench.clock.now().timestamp()
+            assert left_s == pytest.approx(365 * DAY_S, abs=60)
+
+    bench.run(scenario())
