@@ -22,6 +22,7 @@ from charts.tests.files import (
     rights,
 )
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import names
 from chiplog_operator.main import options
 from e2e.cluster import build, layout
 from e2e.cluster.shell import run
@@ -171,6 +172,16 @@ def test_who_says_nothing_of_namespaces_is_asked(helm: Path) -> None:
     assert "remove one of the two" in refused(helm, "--set", both, chart=OPERATOR)
 
 
+SECRETS = (
+    names.internal_secret,
+    names.cluster_ca_key,
+    names.cluster_ca_certificate,
+    names.clients_ca_key,
+    names.clients_ca_certificate,
+    names.broker_certificates,
+)
+
+
 def test_secrets_by_the_names_of_clusters(helm: Path) -> None:
     values = "watchNamespaces={blue},secretsOfClusters={demo,orders}"
     found = manifests(render(helm, OPERATOR, "--set", values))
@@ -180,9 +191,10 @@ def test_secrets_by_the_names_of_clusters(helm: Path) -> None:
     assert named == {
         ("create", ALL),
         *(
-            (verb, f"{cluster}-internal")
+            (verb, name(cluster))
             for verb in ("get", "patch")
             for cluster in ("demo", "orders")
+            for name in SECRETS
         ),
     }
     others = {right for right in chart_rights("namespaced") if right.resource != "secrets"}

@@ -23,6 +23,11 @@
   resourceNames:
     {{- range .Values.secretsOfClusters }}
     - {{ . }}-internal
+    - {{ . }}-cluster-ca
+    - {{ . }}-cluster-ca-cert
+    - {{ . }}-clients-ca
+    - {{ . }}-clients-ca-cert
+    - {{ . }}-broker-certs
     {{- end }}
   verbs: [get, patch]
 {{- else }}

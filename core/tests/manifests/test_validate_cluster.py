@@ -125,6 +125,37 @@ def test_a_listener_that_cannot_be(fields: dict[str, Any], problem: str) -> None
     assert texts(check_cluster(cluster(listeners=[listener(**fields)]))) == [problem]
 
 
+def test_what_a_listener_without_tls_cannot_have() -> None:
+    given = {"secretName": "kafka-tls", "certificate": "tls.crt", "key": "tls.key"}
+    wants = {"authentication": {"type": "tls"}, "configuration": {"brokerCertChainAndKey": given}}
+
+    assert texts(check_cluster(cluster(listeners=[listener(**wants)]))) == [
+        "spec.listeners[0].authentication.type is tls, which needs TLS: set tls to true",
+        (
+            "spec.listeners[0].configuration.brokerCertChainAndKey is set, but the listener has "
+            "no TLS: remove it, or set tls to true"
+        ),
+    ]
+    assert check_cluster(cluster(listeners=[listener(tls=True, **wants)])) == ()
+    assert check_cluster(cluster(listeners=[listener(configuration={})])) == ()
+
+
+def test_certificates_are_renewed_before_they_expire() -> None:
+    given = {"clusterCa": {"validityDays": 30}, "clientsCa": {"renewalDays": 400}}
+
+    assert texts(check_cluster(cluster(**given))) == [
+        (
+            "spec.clusterCa.renewalDays is 30, not less than validityDays: set it to less than "
+            "30, or raise validityDays"
+        ),
+        (
+            "spec.clientsCa.renewalDays is 400, not less than validityDays: set it to less than "
+            "365, or raise validityDays"
+        ),
+    ]
+    assert check_cluster(cluster(clusterCa={"validityDays": 31}, clientsCa={})) == ()
+
+
 def test_two_listeners_on_one_port() -> None:
     twice = cluster(listeners=[listener(), listener(name="other")])
 

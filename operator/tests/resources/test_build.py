@@ -151,9 +151,11 @@ def test_the_hash_is_of_the_manifest_and_not_of_itself(
         assert with_hash(bare) == manifest
 
 
+TLS = {"name": "tls", "type": "internal", "port": 9093, "tls": True}
 RESTART: dict[str, dict[str, Any]] = {
     "a configuration that is read at start": {"config": {"num.partitions": 3}},
     "a listener": {"listeners": [{"name": "plain", "type": "internal", "port": 9192}]},
+    "a listener with TLS": {"listeners": [TLS]},
     "the image": {"image": "elsewhere/broker:2"},
     "memory": {"resources": {"limits": {"memory": "2Gi"}}},
     "a label of the pods": {"template": {"labels": {"team": "payments"}}},
@@ -169,6 +171,7 @@ NO_RESTART: dict[str, dict[str, Any]] = {
     "who may use it": {"allowedTopicNamespaces": ["*"]},
     "when it is restarted": {"rollPolicy": {"approval": "Manual"}},
     "maintenance": {"maintenance": {"brokers": [2]}},
+    "how long certificates are valid": {"clusterCa": {"validityDays": 90}},
     "the same listener, named": {
         "listeners": [{"name": "plain", "type": "internal", "port": 9092}]
     },

@@ -35,6 +35,31 @@ def test_without_listeners_there_is_the_default_one(cluster_with: ClusterWith) -
     assert properties(cluster_with()) == {"listeners": "plain://0.0.0.0:9092"}
 
 
+TLS = {"name": "tls", "type": "internal", "port": 9093, "tls": True}
+PLAIN = {"name": "plain", "type": "internal", "port": 9092}
+
+
+def test_a_listener_with_tls_says_where_its_certificate_is(cluster_with: ClusterWith) -> None:
+    assert properties(cluster_with(listeners=[PLAIN, TLS])) == {
+        "listeners": "plain://0.0.0.0:9092,tls://0.0.0.0:9093",
+        "listener.security.protocol.map": "plain:PLAINTEXT,tls:SSL",
+        "listener.name.tls.ssl.keystore.location": "/etc/chiplog-tls/tls",
+    }
+
+
+def test_a_listener_whose_clients_authenticate_says_whom_it_trusts(
+    cluster_with: ClusterWith,
+) -> None:
+    mutual = {**TLS, "authentication": {"type": "tls"}}
+    assert properties(cluster_with(listeners=[mutual])) == {
+        "listeners": "tls://0.0.0.0:9093",
+        "listener.security.protocol.map": "tls:SSL",
+        "listener.name.tls.ssl.keystore.location": "/etc/chiplog-tls/tls",
+        "listener.name.tls.ssl.truststore.location": "/etc/chiplog-clients-ca",
+        "listener.name.tls.ssl.client.auth": "required",
+    }
+
+
 def test_a_broker_reads_it_without_a_problem(full_cluster: BrokerCluster) -> None:
     given = given_broker_config(properties(full_cluster), by_operator=True)
     assert given.problems == ()

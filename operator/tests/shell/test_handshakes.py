@@ -1,0 +1,133 @@
+"""Certificates as TLS takes them: real handshakes on loopback, with Python's ssl and OpenSSL."""
+
+import asyncio
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from chiplog_core.certificates.authority import Term
+from chiplog_operator.certificates.issuing import Validity, new_key, read_key, sign_authority
+from chiplog_operator.certificates.material import CaMaterial, ServerMaterial
+
+TERM = Term(validity=timedelta(days=365), renewal=timedelta(days=30))
+HOSTS = frozenset({"demo-kafka-bootstrap.shop.svc", "127.0.0.1", "fd00::1"})
+NOBODY = frozenset[Any]()
+
+
+def made() -> CaMaterial:
+    return CaMaterial().advanced("demo cluster-ca", (), TERM, datetime.now(UTC))
+
+
+def issue(ca: CaMaterial, hosts: frozenset[str] = HOSTS) -> ServerMaterial:
+    return ServerMaterial.issue(ca, "demo-broker-1", hosts, TERM, datetime.now(UTC))
+
+
+def serving(folder: Path, server: ServerMaterial) -> ssl.SSLContext:
+    certificate, key = folder / "tls.crt", folder / "tls.key"
+    certificate.write_text(server.certificate)
+    key.write_text(server.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def trusting(ca: CaMaterial) -> ssl.SSLContext:
+    """A client that is as strict as Python 3.13 by default."""
+    context = ssl.create_default_context(cadata="".join(ca.pems))
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    return context
+
+
+async def handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
+    """Connect to the server under this name. Raises `ssl.SSLError`."""
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with asyncio.timeout(10):
+        listening = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server)
+        async with listening:
+            port = listening.sockets[0].getsockname()[1]
+            _, writer = await asyncio.open_connection(
+                "127.0.0.1", port, ssl=client, server_hostname=host
+            )
+            writer.close()
+
+
+@pytest.mark.parametrize("host", sorted(HOSTS))
+def test_a_client_that_trusts_the_ca_connects_by_every_name(tmp_path: Path, host: str) -> None:
+    ca = made()
+    asyncio.run(handshake(serving(tmp_path, issue(ca)), trusting(ca), host))
+
+
+def test_another_name_or_another_ca_is_refused(tmp_path: Path) -> None:
+    ca = made()
+    server = serving(tmp_path, issue(ca))
+    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+        asyncio.run(handshake(server, trusting(ca), "other.shop.svc"))
+    with pytest.raises(ssl.SSLCertVerificationError, match="unable to get local issuer"):
+        asyncio.run(handshake(server, trusting(made()), "127.0.0.1"))
+
+
+def test_clients_that_trust_only_the_old_certificate_accept_a_renewed_ca(tmp_path: Path) -> None:
+    """For a renewal with the same key, nobody has to read anything again."""
+    from_now = datetime.now(UTC)
+    old = made()
+    renewed = old.advanced("demo cluster-ca", (), TERM, from_now + timedelta(days=340))
+    assert renewed.pems != old.pems
+    asyncio.run(handshake(serving(tmp_path, issue(renewed)), trusting(old), "127.0.0.1"))
+
+
+def test_a_certificate_issues_no_other(tmp_path: Path) -> None:
+    """Nobody with the key of a broker's certificate can pose as another host."""
+    ca = made()
+    broker = issue(ca)
+    posing = CaMaterial.read(broker.certificate, broker.key, NOBODY)
+    assert posing.facts.current(datetime.now(UTC)) is None
+
+
+KEYS = {
+    "rsa": lambda: rsa.generate_private_key(public_exponent=65537, key_size=2048),
+    "p384": lambda: ec.generate_private_key(ec.SECP384R1()),
+    "ed25519": ed25519.Ed25519PrivateKey.generate,
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_users_bring_cas_with_keys_of_other_kinds(tmp_path: Path, kind: str) -> None:
+    key = KEYS[kind]().private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    now = datetime.now(UTC)
+    validity = Validity(not_before=now - timedelta(hours=1), not_after=now + timedelta(days=9))
+    certificate = sign_authority(key.decode(), "mine", validity)
+    ca = CaMaterial.read(certificate, key.decode(), NOBODY)
+    server = issue(ca)
+    assert server.facts.not_after == ca.facts.certificates[0].not_after
+    asyncio.run(handshake(serving(tmp_path, server), trusting(ca), "127.0.0.1"))
+
+
+def test_a_key_that_cannot_be_used_is_an_error() -> None:
+    encrypted = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"word"),
+    )
+    for key in (encrypted.decode(), "no key"):
+        with pytest.raises(ValueError, match=r"key|PEM"):
+            read_key(key)
+
+
+def test_keys_are_not_shown() -> None:
+    ca = made()
+    server = issue(ca)
+    for shown in (repr(ca), repr(server)):
+        assert "PRIVATE" not in shown
+    assert new_key() != new_key()
