@@ -258,6 +258,19 @@ def test_outside_clients_find_brokers_by_their_nodes_as_soon_as_ports_are_known(
     assert endpoints(kubernetes, 2)["external"] == "10.0.0.2:30002", "not known just now"
 
 
+def test_clients_of_a_listener_with_tls_find_the_ca_they_must_trust() -> None:
+    given = {"secretName": "kafka", "certificate": "tls.crt", "key": "tls.key"}
+    tls = {"name": "tls", "type": "internal", "port": 9093, "tls": True}
+    own = {**tls, "name": "own", "port": 9095, "configuration": {"brokerCertChainAndKey": given}}
+    plain = {"name": "plain", "type": "internal", "port": 9092}
+    kubernetes = running(2, listeners=[plain, tls, own])
+
+    kubernetes.settle(ca_certificates=("new", "old"))
+
+    found = {one.name: one.certificates for one in kubernetes.cluster.status.listeners}
+    assert found == {"plain": (), "tls": ("new", "old"), "own": ()}
+
+
 NODE_PORTS = {
     "demo-kafka-external-bootstrap": {"external": 30_000},
     "demo-broker-1-external": {"external": 30_001},
