@@ -18,6 +18,9 @@ CONDITION_HEADER = ("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
 TOPIC_HEADER = ("TOPIC", "NAMESPACE", "PARTITIONS", "REPLICAS", "READY", "REASON", "MESSAGE")
 
 
+NO_TLS = "this version of chiplog needs a listener without TLS"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
     """A BrokerCluster and the Topics that name it."""
@@ -31,7 +34,8 @@ def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluste
 
     Without `listener`, the first one that can be reached from here: of type nodeport or
     loadbalancer outside of Kubernetes (`in_cluster` is false), of type internal inside. If there is
-    none of that type, the first listener.
+    none of that type, the first listener. Listeners with TLS are left out, because the command line
+    has none yet.
     """
     name = cluster.metadata.name
     addresses = {entry.name: entry.bootstrap_servers for entry in cluster.status.listeners}
@@ -40,13 +44,19 @@ def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluste
             f"BrokerCluster '{name}' has no listener yet",
             f"`chiplog status --cluster {name}` shows what it waits for",
         )
+    encrypted = {one.name for one in cluster.spec.listeners if one.tls}
     if listener is not None:
         if listener not in addresses:
             known = ", ".join(sorted(addresses))
             raise CannotDo(
                 f"BrokerCluster '{name}' has no listener '{listener}'", f"use one of {known}"
             )
+        if listener in encrypted:
+            raise CannotDo(f"listener '{listener}' of BrokerCluster '{name}' has TLS", NO_TLS)
         return addresses[listener]
+    addresses = {one: address for one, address in addresses.items() if one not in encrypted}
+    if not addresses:
+        raise CannotDo(f"every listener of BrokerCluster '{name}' has TLS", NO_TLS)
     types = {listener.name: listener.type for listener in cluster.spec.listeners}
     for listener_name, address in addresses.items():
         is_internal = types.get(listener_name, ListenerType.INTERNAL) is ListenerType.INTERNAL

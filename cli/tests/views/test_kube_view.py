@@ -38,6 +38,19 @@ def test_the_only_listener_is_better_than_none() -> None:
     assert bootstrap_servers(only, None, in_cluster=False) == LISTENERS["plain"]
 
 
+def test_listeners_with_tls_are_left_out() -> None:
+    manifest = broker_cluster(LISTENERS)
+    plain, external = manifest["spec"]["listeners"]
+    external["tls"] = True
+    mixed = BrokerCluster.from_manifest(manifest)
+    assert bootstrap_servers(mixed, None, in_cluster=False) == LISTENERS["plain"]
+    with pytest.raises(CannotDo, match="listener 'external' of BrokerCluster 'demo' has TLS"):
+        bootstrap_servers(mixed, "external", in_cluster=False)
+    plain["tls"] = True
+    with pytest.raises(CannotDo, match="every listener of BrokerCluster 'demo' has TLS"):
+        bootstrap_servers(BrokerCluster.from_manifest(manifest), None, in_cluster=True)
+
+
 def test_a_cluster_without_listeners() -> None:
     with pytest.raises(CannotDo, match="has no listener yet"):
         bootstrap_servers(BrokerCluster.from_manifest(broker_cluster({})), None, in_cluster=True)

@@ -141,9 +141,9 @@ def test_what_a_listener_without_tls_cannot_have() -> None:
 
 
 def test_certificates_are_renewed_before_they_expire() -> None:
-    given = {"clusterCa": {"validityDays": 30}, "clientsCa": {"renewalDays": 400}}
+    cluster_ca, clients_ca = {"validityDays": 30}, {"renewalDays": 400}
 
-    assert texts(check_cluster(cluster(**given))) == [
+    assert texts(check_cluster(cluster(clusterCa=cluster_ca, clientsCa=clients_ca))) == [
         (
             "spec.clusterCa.renewalDays is 30, not less than validityDays: set it to less than "
             "30, or raise validityDays"

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from chiplog_core.certificates.authority import Term
 from chiplog_operator.certificates.issuing import Validity, new_key, read_key, sign_authority
@@ -91,7 +93,7 @@ def test_a_certificate_issues_no_other(tmp_path: Path) -> None:
     assert posing.facts.current(datetime.now(UTC)) is None
 
 
-KEYS = {
+KEYS: dict[str, Callable[[], PrivateKeyTypes]] = {
     "rsa": lambda: rsa.generate_private_key(public_exponent=65537, key_size=2048),
     "p384": lambda: ec.generate_private_key(ec.SECP384R1()),
     "ed25519": ed25519.Ed25519PrivateKey.generate,
