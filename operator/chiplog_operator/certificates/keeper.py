@@ -6,7 +6,7 @@ their addresses change, it is decided what the Secrets should hold.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from chiplog_core.certificates.authority import Term
@@ -133,6 +133,7 @@ class CertificateKeeper:
         self._api = api
         self._clock = clock
         self._held: dict[ClusterKey, _Held] = {}
+        self._last: dict[ClusterKey, Certified] = {}
 
     def forget(self, key: ClusterKey) -> None:
         """Read the cluster's Secrets again before the next decision."""
@@ -149,11 +150,14 @@ class CertificateKeeper:
         key = ClusterKey(cluster.metadata.namespace, cluster.metadata.name)
         if not needs_certificates(cluster):
             self._held.pop(key, None)
+            self._last.pop(key, None)
             return NO_CERTIFICATES
         try:
             held = await self._current(key, cluster)
         except _Unusable as why:
-            return Certified(problems=(str(why),), may_start=False)
+            # What brokers show is still what it was.
+            last = self._last.get(key, NO_CERTIFICATES)
+            return replace(last, secrets=(), problems=(str(why),), may_start=False)
         inputs = (
             cluster.metadata.uid,
             cluster.spec.listeners,
@@ -163,7 +167,7 @@ class CertificateKeeper:
         if held.decided_for != inputs:
             held.decided_for = inputs
             self._advance(held, cluster, broker_ids, brokers)
-            held.certified = self._certified(held, cluster, broker_ids)
+            held.certified = self._last[key] = self._certified(held, cluster, broker_ids)
         return held.certified
 
     # ---- reading ----

@@ -1,6 +1,7 @@
 """Clusters with TLS: Secrets that are made, renewed and replaced, and never those of others."""
 
 import base64
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from chiplog_core.certificates.authority import PUBLISHED_FOR
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import labels
 from chiplog_kube import kinds
-from chiplog_kube.api import Forbidden, Manifest
+from chiplog_kube.api import ApiError, Forbidden, Manifest, Unavailable
 from chiplog_operator.apply import Applied
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.certificates.issuing import Validity, new_key, sign_authority
@@ -303,11 +304,21 @@ def test_a_key_of_another_ca_issues_nothing(bench: Any, shell: Shell) -> None:
 def test_secrets_that_may_not_be_read_are_a_problem(bench: Any, shell: Shell) -> None:
     async def scenario() -> None:
         cluster = await shell.cluster(listeners=[TLS])
+        await shell.apply(cluster)
+        before = shell.applier.certified(cluster_key(cluster))
+        bench.clock.jump(READ_AGAIN_S)
         bench.api.fault = lambda call: (
             Forbidden("no") if (call.verb, call.name) == ("get", "demo-cluster-ca") else None
         )
         (problem,) = (await shell.apply(cluster)).problems
         assert problem == "Secret demo-cluster-ca cannot be read: no"
+        assert revisions(shell, cluster) == set()
+        after = shell.applier.certified(cluster_key(cluster))
+        assert (after.authorities, after.expiries) == (before.authorities, before.expiries)
+        bench.api.fault = lambda _: None
+        bench.clock.jump(READ_AGAIN_S)
+        assert await shell.apply(cluster) == Applied()
+        assert len(revisions(shell, cluster)) == 1
 
     bench.run(scenario())
 
@@ -376,3 +387,57 @@ def test_the_status_has_the_ca_and_the_metrics_its_end(bench: Any) -> None:
             assert left_s == pytest.approx(365 * DAY_S, abs=60)
 
     bench.run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_brokers_are_trusted_wherever_an_operator_ends(bench: Any, seed: int) -> None:
+    """Writes fail at random, before or after they happen, and another operator goes on. At every
+    moment the published certificates of the CA verify those of the brokers."""
+    randomness = random.Random(seed)  # noqa: S311 - to break things
+
+    def fault(call: Any) -> ApiError | None:
+        is_write = call.kind == "Secret" and call.verb not in {"get", "list", "watch"}
+        is_users = call.field_manager == "kubectl-annotate"
+        fails = is_write and not is_users and randomness.random() < 0.4
+        return Unavailable("it broke") if fails else None
+
+    async def scenario() -> None:
+        cluster = await Shell(bench).cluster(listeners=[TLS])
+        await Shell(bench).apply(cluster)
+        for _ in range(12):
+            shell = Shell(bench)
+            secret, annotation = randomness.choice(REQUESTS)
+            await annotate(bench, secret, annotation)
+            bench.api.fault, bench.api.fault_after = fault, fault
+            for _ in range(randomness.randrange(3)):
+                bench.clock.jump(randomness.choice([1.0, READ_AGAIN_S, 100.0, 20 * DAY_S]))
+                await shell.apply(cluster)
+                _check_trust(bench)
+            bench.api.fault = bench.api.fault_after = lambda _: None
+            for _ in range(2):
+                bench.clock.jump(PUBLISHED_FOR.total_seconds())
+                await shell.apply(cluster)
+                _check_trust(bench)
+        now = bench.clock.now()
+        for broker in IDS:
+            (leaf,) = certificates(bench, "demo-broker-certs", f"{broker}.crt")
+            assert now < leaf.not_valid_after_utc
+
+    bench.run(scenario())
+
+
+REQUESTS = [
+    ("demo-cluster-ca-cert", labels.FORCE_RENEW),
+    ("demo-cluster-ca", labels.FORCE_REPLACE),
+    ("demo-cluster-ca-cert", labels.REMOVE_OLD_CA),
+]
+
+
+def _check_trust(bench: Any) -> None:
+    published = certificates(bench, "demo-cluster-ca-cert")
+    for broker in IDS:
+        (leaf,) = certificates(bench, "demo-broker-certs", f"{broker}.crt")
+        issuers = [ca for ca in published if ca.subject == leaf.issuer]
+        assert issuers, "a broker shows a certificate that clients do not trust"
+        for ca in issuers:
+            leaf.verify_directly_issued_by(ca)
