@@ -186,7 +186,9 @@ class Cluster:
 MOMENTS = st.sampled_from(
     [timedelta(seconds=30), timedelta(minutes=1), PUBLISHED_FOR, DAY, 15 * DAY, 19 * DAY]
 )
-ASKED = st.just(set()) | st.just(set()) | st.sets(st.sampled_from(Request))
+ASKED: st.SearchStrategy[set[Request]] = (
+    st.just(set()) | st.just(set()) | st.sets(st.sampled_from(Request))
+)
 """Mostly nothing, so that certificates grow old."""
 LOST = st.sampled_from([False] * 7 + [True])
 
