@@ -25,14 +25,18 @@ from chiplog_operator.certificates.secrets import (
     CERTIFICATE_REQUESTS,
     KEY_REQUESTS,
     AuthorityNames,
+    bytes_of,
     requests_of,
     secret_of,
     text_of,
 )
+from chiplog_operator.certificates.truststore import Truststore
 from chiplog_operator.clock import Clock
 from chiplog_operator.resources.certificate_entries import (
     CA_CERTIFICATE,
     CA_KEY,
+    CA_PASSWORD,
+    CA_TRUSTSTORE,
     certificate_entry,
     key_entry,
 )
@@ -204,13 +208,14 @@ class CertificateKeeper:
             if needs_key:
                 _check_given(wish, private, CA_KEY, wish.names.key_secret)
         try:
-            return CaMaterial.read(
+            ca = CaMaterial.read(
                 text_of(published, CA_CERTIFICATE),
                 text_of(private, CA_KEY),
                 requests_of(published, CERTIFICATE_REQUESTS) | requests_of(private, KEY_REQUESTS)
                 if ours
                 else frozenset(),
             )
+            return replace(ca, truststore=_truststore(published)) if ours else ca
         except ValueError as error:
             remedy = (
                 f"delete the broken one of these Secrets, and the operator makes it again "
@@ -313,6 +318,15 @@ class CertificateKeeper:
         )
 
 
+def _truststore(secret: Manifest | None) -> Truststore:
+    """The truststore in a Secret; an empty one if it cannot be read, which is then made again."""
+    try:
+        data, password = bytes_of(secret, CA_TRUSTSTORE), text_of(secret, CA_PASSWORD)
+    except ValueError:
+        return Truststore()
+    return Truststore(data=data, password=password)
+
+
 def _check_given(wish: _Wish, secret: Manifest | None, entry: str, name: str) -> None:
     """Check that a user's Secret has an entry. Raises `_Unusable`."""
     if not ((secret or {}).get("data") or {}).get(entry):
@@ -380,7 +394,11 @@ def _secrets(held: _Held, cluster: BrokerCluster) -> Iterable[Manifest]:
             yield secret_of(
                 cluster,
                 wish.names.certificate_secret,
-                {CA_CERTIFICATE: "".join(ca.pems)},
+                {
+                    CA_CERTIFICATE: "".join(ca.pems),
+                    CA_TRUSTSTORE: ca.truststore.data,
+                    CA_PASSWORD: ca.truststore.password,
+                },
                 done & CERTIFICATE_REQUESTS,
             )
     if held.cluster_ca is not None:

@@ -33,6 +33,7 @@ from chiplog_operator.certificates.issuing import (
     sign_authority,
     sign_server,
 )
+from chiplog_operator.certificates.truststore import Truststore
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class CaMaterial:
     """All that are published, the newest first."""
     key: str = field(default="", repr=False)
     facts: Authority = field(default_factory=Authority)
+    truststore: Truststore = field(default_factory=Truststore)
+    """The certificates for Java; empty for a user's CA."""
     fulfilled: frozenset[Request] = frozenset()
     """Requests that were carried out since the Secrets were read."""
 
@@ -91,7 +94,7 @@ class CaMaterial:
             logger.info("ca_changed", extra={"ca": name, "step": step.value})
             ca = replace(ca._after(step, name, term, now), fulfilled=ca.fulfilled | done)
             ca = replace(ca, facts=replace(ca.facts, requests=ca.facts.requests - done))
-        return ca
+        return replace(ca, truststore=self.truststore.of(ca.certificates))
 
     def _after(self, step: Step, name: str, term: Term, now: datetime) -> "CaMaterial":
         requests = self.facts.requests

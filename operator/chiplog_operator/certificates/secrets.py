@@ -4,7 +4,6 @@ The names and entries of a CA's Secrets are those that Strimzi's users know.
 """
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -62,12 +61,15 @@ class AuthorityNames:
 def secret_of(
     cluster: BrokerCluster,
     name: str,
-    entries: Mapping[str, str],
+    entries: Mapping[str, str | bytes],
     fulfilled: Iterable[Request] = (),
 ) -> Manifest:
     """The manifest of a Secret. It takes back the annotations of requests that it fulfils, in the
     same write: a request is carried out once, whenever this process ends."""
-    data = {entry: base64.b64encode(text.encode()).decode() for entry, text in entries.items()}
+    data = {
+        entry: base64.b64encode(value if isinstance(value, bytes) else value.encode()).decode()
+        for entry, value in entries.items()
+    }
     manifest = cluster_object(kinds.SECRETS, name, cluster, {"type": "Opaque", "data": data})
     annotations = {request.value: IS_DONE for request in sorted(fulfilled)}
     if not annotations:
@@ -75,14 +77,15 @@ def secret_of(
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
 
 
+def bytes_of(secret: Manifest | None, entry: str) -> bytes:
+    """The value of an entry; empty if there is no Secret, or no such entry. Raises `ValueError` if
+    it is not in Base64."""
+    return base64.b64decode(((secret or {}).get("data") or {}).get(entry) or "")
+
+
 def text_of(secret: Manifest | None, entry: str) -> str:
-    """The text of an entry; empty if there is no Secret, or no such entry. Raises `ValueError` if
-    it is no text."""
-    encoded = ((secret or {}).get("data") or {}).get(entry) or ""
-    try:
-        return base64.b64decode(encoded).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"it is no text: {error}") from error
+    """The value of an entry as text. Raises `ValueError` if it is none."""
+    return bytes_of(secret, entry).decode()
 
 
 def requests_of(secret: Manifest | None, possible: frozenset[Request]) -> frozenset[Request]:

@@ -6,6 +6,8 @@ from chiplog_core.ids import BrokerId
 
 CA_CERTIFICATE: Final = "ca.crt"
 CA_KEY: Final = "ca.key"
+CA_TRUSTSTORE: Final = "ca.p12"
+CA_PASSWORD: Final = "ca.password"  # noqa: S105 - the name of an entry
 
 
 def certificate_entry(broker_id: BrokerId) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from chiplog_core.certificates.authority import PUBLISHED_FOR
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -37,13 +38,17 @@ def shell(bench: Any) -> Shell:
     return Shell(bench)
 
 
-def entries(bench: Any, name: str) -> dict[str, str]:
+def entries(bench: Any, name: str) -> dict[str, bytes]:
     data = bench.one(kinds.SECRETS, name)["data"]
-    return {entry: base64.b64decode(text).decode() for entry, text in data.items()}
+    return {one: base64.b64decode(value) for one, value in data.items()}
 
 
-def certificates(bench: Any, name: str, entry: str = "ca.crt") -> list[x509.Certificate]:
-    return x509.load_pem_x509_certificates(entries(bench, name)[entry].encode())
+def entry(bench: Any, name: str, of: str) -> str:
+    return entries(bench, name)[of].decode()
+
+
+def certificates(bench: Any, name: str, of: str = "ca.crt") -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(entries(bench, name)[of])
 
 
 def serial(bench: Any, broker: int = 1) -> int:
@@ -53,8 +58,8 @@ def serial(bench: Any, broker: int = 1) -> int:
 def given(name: str, **texts: str) -> Manifest:
     """A Secret of a user."""
     data = {
-        entry.replace("_", "."): base64.b64encode(text.encode()).decode()
-        for entry, text in texts.items()
+        one.replace("_", "."): base64.b64encode(text.encode()).decode()
+        for one, text in texts.items()
     }
     metadata = {"namespace": "shop", "name": name}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
@@ -338,6 +343,34 @@ def test_a_deleted_key_is_made_again_and_what_it_signed_stays_trusted(
     bench.run(scenario())
 
 
+def trusted_by_java(bench: Any, name: str) -> list[x509.Certificate]:
+    data = bench.one(kinds.SECRETS, name)["data"]
+    truststore, password = (base64.b64decode(data[one]) for one in ("ca.p12", "ca.password"))
+    found = pkcs12.load_pkcs12(truststore, password)
+    return [one.certificate for one in found.additional_certs]
+
+
+def test_java_finds_the_same_certificates_in_a_truststore(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[MUTUAL])
+        await shell.apply(cluster)
+        secret = "demo-cluster-ca-cert"  # noqa: S105 - a name
+        password = entry(bench, secret, "ca.password")
+        for name in (secret, "demo-clients-ca-cert"):
+            assert trusted_by_java(bench, name) == certificates(bench, name)
+        await annotate(bench, "demo-cluster-ca", labels.FORCE_REPLACE)
+        await later(bench, shell, cluster, READ_AGAIN_S)
+        assert trusted_by_java(bench, secret) == certificates(bench, secret)
+        assert len(trusted_by_java(bench, secret)) == 2
+        assert entry(bench, secret, "ca.password") == password
+        patch = {"data": {"ca.p12": "AAAA"}}
+        await bench.api.patch(kinds.SECRETS, "shop", secret, patch, field_manager="them")
+        await later(bench, shell, cluster, READ_AGAIN_S)
+        assert trusted_by_java(bench, secret) == certificates(bench, secret)
+
+    bench.run(scenario())
+
+
 def test_a_broken_certificate_is_issued_again(bench: Any, shell: Shell) -> None:
     async def scenario() -> None:
         cluster = await shell.cluster(listeners=[TLS])
@@ -374,7 +407,7 @@ def test_the_status_has_the_ca_and_the_metrics_its_end(bench: Any) -> None:
             await bench.apply_cluster(2, listeners=[TLS])
             await bench.clock.advance(5)
         (listener,) = bench.one(kinds.BROKER_CLUSTERS, "demo")["status"]["listeners"]
-        assert listener["certificates"] == [entries(bench, "demo-cluster-ca-cert")["ca.crt"]]
+        assert listener["certificates"] == [entry(bench, "demo-cluster-ca-cert", "ca.crt")]
         text = (await bench.metrics.text()).decode()
         for name in ("cluster-ca", "broker-1", "broker-2"):
             (line,) = (
