@@ -43,8 +43,8 @@ from chiplog_operator.certificates.keeper import (
     NO_CERTIFICATES,
     CertificateKeeper,
     Certified,
-    needs_certificates,
 )
+from chiplog_operator.certificates.wishes import needs_certificates
 from chiplog_operator.claim_owners import ClaimOwners
 from chiplog_operator.claim_patches import patch_claim
 from chiplog_operator.clock import Clock

@@ -1,0 +1,146 @@
+"""Reads the Secrets of a cluster with TLS, one by one and by name."""
+
+from dataclasses import dataclass, field, replace
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import names
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, KubeApi, Manifest, NotFound, Unavailable
+from chiplog_operator.certificates.material import CaMaterial, ServerMaterial
+from chiplog_operator.certificates.secrets import (
+    CERTIFICATE_REQUESTS,
+    KEY_REQUESTS,
+    bytes_of,
+    requests_of,
+    secret_of,
+    text_of,
+)
+from chiplog_operator.certificates.truststore import Truststore
+from chiplog_operator.certificates.wishes import Wish, Wishes
+from chiplog_operator.resources.certificate_entries import (
+    CA_CERTIFICATE,
+    CA_KEY,
+    CA_PASSWORD,
+    CA_TRUSTSTORE,
+    certificate_entry,
+    key_entry,
+)
+from chiplog_operator.taken import check_ours
+
+
+class Unusable(Exception):  # noqa: N818 - named for what it says
+    """A Secret cannot be used. `str()` is for the user."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """What the Secrets of a cluster hold."""
+
+    cluster_ca: CaMaterial | None = None
+    clients_ca: CaMaterial | None = None
+    servers: dict[BrokerId, ServerMaterial] = field(default_factory=dict)
+
+
+class SecretsReader:
+    """Reads for all clusters of one operator process."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+
+    async def read(self, cluster: BrokerCluster, wishes: Wishes) -> Found:
+        """What the Secrets hold now. Raises `Unusable`, `Taken` and `Unavailable`."""
+        found = Found()
+        if wishes.clients_ca is not None:
+            found.clients_ca = await self._read_ca(cluster, wishes.clients_ca, needs_key=False)
+        if wishes.cluster_ca is not None:
+            found.cluster_ca = await self._read_ca(cluster, wishes.cluster_ca, needs_key=True)
+            found.servers = await self._read_servers(cluster, found.cluster_ca)
+        return found
+
+    async def _read_ca(self, cluster: BrokerCluster, wish: Wish, *, needs_key: bool) -> CaMaterial:
+        """A CA. Its owner is the operator, or else the user, who must provide it."""
+        ours = wish.is_generated
+        published = await self._get(cluster, wish.names.certificate_secret, is_ours=ours)
+        private = None
+        if ours or needs_key:
+            private = await self._get(cluster, wish.names.key_secret, is_ours=ours)
+        if not ours:
+            _check_given(wish, published, CA_CERTIFICATE, wish.names.certificate_secret)
+            if needs_key:
+                _check_given(wish, private, CA_KEY, wish.names.key_secret)
+        try:
+            ca = CaMaterial.read(
+                text_of(published, CA_CERTIFICATE),
+                text_of(private, CA_KEY),
+                requests_of(published, CERTIFICATE_REQUESTS) | requests_of(private, KEY_REQUESTS)
+                if ours
+                else frozenset(),
+            )
+            return replace(ca, truststore=_truststore(published)) if ours else ca
+        except ValueError as error:
+            remedy = (
+                f"delete the broken one of these Secrets, and the operator makes it again "
+                f"({wish.names.field})"
+                if ours
+                else "correct them"
+            )
+            raise Unusable(
+                f"The CA in the Secrets {wish.names.certificate_secret} and "
+                f"{wish.names.key_secret} cannot be parsed ({error}): {remedy}"
+            ) from error
+
+    async def _read_servers(
+        self, cluster: BrokerCluster, ca: CaMaterial
+    ) -> dict[BrokerId, ServerMaterial]:
+        """The brokers' certificates. Broken ones are left out, so that they are issued again."""
+        name = names.broker_certificates(cluster.metadata.name)
+        secret = await self._get(cluster, name, is_ours=True)
+        found = {}
+        for entry in (secret or {}).get("data") or {}:
+            number, _, suffix = entry.partition(".")
+            if suffix != "crt" or not number.isdecimal():
+                continue
+            broker_id = BrokerId(int(number))
+            try:
+                certificate = text_of(secret, certificate_entry(broker_id))
+                key = text_of(secret, key_entry(broker_id))
+            except ValueError:
+                continue
+            server = ServerMaterial.read(certificate, key, ca.certificates)
+            if server is not None:
+                found[broker_id] = server
+        return found
+
+    async def _get(self, cluster: BrokerCluster, name: str, *, is_ours: bool) -> Manifest | None:
+        """A Secret; None if there is none. Raises `Taken` if it should be ours and is not."""
+        try:
+            found = await self._api.get(kinds.SECRETS, cluster.metadata.namespace, name)
+        except NotFound:
+            return None
+        except Unavailable:
+            raise
+        except ApiError as error:
+            raise Unusable(f"Secret {name} cannot be read: {error}") from error
+        if is_ours:
+            check_ours(kinds.SECRETS, found, secret_of(cluster, name, {}))
+        return found
+
+
+def _truststore(secret: Manifest | None) -> Truststore:
+    """The truststore in a Secret; an empty one if it cannot be read, which is then made again."""
+    try:
+        data, password = bytes_of(secret, CA_TRUSTSTORE), text_of(secret, CA_PASSWORD)
+    except ValueError:
+        return Truststore()
+    return Truststore(data=data, password=password)
+
+
+def _check_given(wish: Wish, secret: Manifest | None, entry: str, name: str) -> None:
+    """Check that a user's Secret has an entry. Raises `Unusable`."""
+    if not ((secret or {}).get("data") or {}).get(entry):
+        what = "does not exist" if secret is None else f"has no entry {entry}"
+        raise Unusable(
+            f"Secret {name} {what}: create it with {entry} in PEM format, or set "
+            f"{wish.names.field}.generateCertificateAuthority to true"
+        )
