@@ -1,7 +1,7 @@
 """When a broker's certificate is issued, and for which names."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from ipaddress import ip_address
@@ -16,6 +16,10 @@ from chiplog_core.naming import names
 
 CLUSTER_DOMAIN = "cluster.local"
 """Kubernetes' default domain of Services."""
+
+MAX_BOOTSTRAP_BROKERS = 20
+"""How many brokers' external addresses are in the certificate of each broker. The certificates of
+all brokers are in one Secret, which may have 1 MiB."""
 
 _DNS_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
 
@@ -64,22 +68,26 @@ def hosts_of(
     listeners whose certificates the cluster CA issues.
 
     The bootstrap addresses are among them, because they lead to every broker. So are the external
-    addresses of the other brokers: every node forwards the node port of the bootstrap address.
+    addresses of the brokers with the lowest ids: every node forwards the node port of the bootstrap
+    address, and the status names one of these nodes.
     """
     name, namespace = cluster.metadata.name, cluster.metadata.namespace
     headless = names.brokers_service(name)
-    issued = [listener for listener in cluster.spec.listeners if listener.is_issued]
     found = {
         *_service_names(names.bootstrap_service(name), namespace),
         *_service_names(headless, namespace),
         *_service_names(f"{names.pod(name, broker_id)}.{headless}", namespace),
     }
-    outside = [listener for listener in issued if listener.type is not ListenerType.INTERNAL]
-    if outside:
-        found.update(_service_names(names.external_bootstrap_service(name), namespace))
-        found.update(_service_names(names.external_broker_service(name, broker_id), namespace))
+    outside = [
+        listener
+        for listener in cluster.spec.listeners
+        if listener.is_issued and listener.type is not ListenerType.INTERNAL
+    ]
     found.update(listener.advertised_host or "" for listener in outside)
-    found.update(_external_hosts({listener.name for listener in outside}, brokers.values()))
+    active = sorted(one for one, broker in brokers.items() if not broker.spec.retired)
+    of_listeners = {listener.name for listener in outside}
+    for one in {broker_id, *active[:MAX_BOOTSTRAP_BROKERS]} & brokers.keys():
+        found.update(_external_hosts(of_listeners, brokers[one]))
     return frozenset(host for host in found if is_address(host) or _is_dns_name(host))
 
 
@@ -102,9 +110,8 @@ def _service_names(service: str, namespace: str) -> Iterator[str]:
         yield f"{service}{suffix}"
 
 
-def _external_hosts(listeners: set[str], brokers: Iterable[Broker]) -> Iterator[str]:
-    """The hosts that brokers advertise at these listeners."""
-    for broker in brokers:
-        for endpoint in broker.spec.endpoints:
-            if endpoint.listener in listeners and not broker.spec.retired:
-                yield endpoint.host
+def _external_hosts(listeners: Collection[str], broker: Broker) -> Iterator[str]:
+    """The hosts that the broker advertises at these listeners."""
+    for endpoint in broker.spec.endpoints:
+        if endpoint.listener in listeners:
+            yield endpoint.host

@@ -53,15 +53,17 @@ def test_inside_a_broker_has_every_form_of_its_names() -> None:
 
 def test_outside_it_has_the_addresses_of_all_brokers() -> None:
     found = hosts(TLS, EXTERNAL, brokers=(broker(1, "10.0.0.1"), broker(2, "10.0.0.2")))
-    assert found - hosts(TLS) == {
-        "10.0.0.1",
-        "10.0.0.2",
-        *(
-            f"{stem}{suffix}"
-            for stem in ("demo-kafka-external-bootstrap", "demo-broker-1-external")
-            for suffix in ("", ".shop", ".shop.svc", ".shop.svc.cluster.local")
-        ),
-    }
+    assert found - hosts(TLS) == {"10.0.0.1", "10.0.0.2"}
+
+
+def test_in_a_large_cluster_it_has_its_own_and_those_of_the_first_brokers() -> None:
+    brokers = tuple(broker(number, f"10.0.0.{number}") for number in range(2, 200))
+    found = hosts(EXTERNAL, brokers=(*brokers, broker(1, "10.0.0.1")))
+    assert found - hosts(TLS) == {f"10.0.0.{number}" for number in range(1, 21)}
+    by_id = {one.spec.broker_id: one for one in brokers}
+    last = hosts_of(cluster(EXTERNAL), BrokerId(199), by_id)
+    assert {"10.0.0.2", "10.0.0.199"} <= last
+    assert "10.0.0.198" not in last
 
 
 def test_an_advertised_host_is_one_of_them_before_a_broker_has_it() -> None:

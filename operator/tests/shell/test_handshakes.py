@@ -13,6 +13,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from chiplog_core.certificates.authority import Term
+from chiplog_core.certificates.servers import hosts_of
+from chiplog_core.ids import BrokerId
+from chiplog_core.limits import MAX_BROKERS
+from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec, Endpoint
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.naming.names import MAX_CLUSTER_NAME_LENGTH
 from chiplog_operator.certificates.issuing import Validity, new_key, read_key, sign_authority
 from chiplog_operator.certificates.material import CaMaterial, ServerMaterial
 
@@ -125,6 +132,37 @@ def test_a_key_that_cannot_be_used_is_an_error() -> None:
     for key in (encrypted.decode(), "no key"):
         with pytest.raises(ValueError, match=r"key|PEM"):
             read_key(key)
+
+
+def test_one_secret_holds_the_certificates_of_the_largest_cluster() -> None:
+    """With the longest names and the longest addresses."""
+    limit = 1024 * 1024  # of Kubernetes, for all values of a Secret together
+    name, namespace = "c" * MAX_CLUSTER_NAME_LENGTH, "n" * 63
+    listeners = [{"name": "external", "type": "nodeport", "port": 9094, "tls": True}]
+    cluster = BrokerCluster.from_manifest(
+        {
+            "apiVersion": "chiplog.dev/v1alpha1",
+            "kind": "BrokerCluster",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"replicas": 200, "storage": {"size": "1Gi"}, "listeners": listeners},
+        }
+    )
+    brokers = {
+        BrokerId(number): Broker(
+            metadata=Metadata(name=f"{name}-{number}", namespace=namespace),
+            spec=BrokerSpec(
+                cluster=name,
+                cluster_id="abc",
+                broker_id=BrokerId(number),
+                intent=BrokerIntent.SERVE,
+                endpoints=(Endpoint(listener="external", host=f"fd00:{number:x}::1", port=32_000),),
+            ),
+        )
+        for number in range(1, MAX_BROKERS + 1)
+    }
+    last = BrokerId(MAX_BROKERS)
+    server = issue(made(), hosts_of(cluster, last, brokers))
+    assert MAX_BROKERS * (len(server.certificate) + len(server.key)) < 0.9 * limit
 
 
 def test_keys_are_not_shown() -> None:
