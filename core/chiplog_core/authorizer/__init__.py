@@ -1,0 +1,1 @@
+"""Who may do what: Kafka's ACLs, and the decision of its StandardAuthorizer (KIP-801)."""
