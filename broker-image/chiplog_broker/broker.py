@@ -21,6 +21,7 @@ from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.metadata.port import Membership, MetadataStore, Node, OpenedData
+from chiplog_broker.metadata.standalone_acls import StandaloneAcls
 from chiplog_broker.metadata.standalone_membership import StandaloneMembership
 from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.housekeeping import Housekeeping
@@ -37,6 +38,7 @@ from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.process import Allowance
 from chiplog_broker.replication.manager import ReplicaFetching
+from chiplog_broker.security.authorization import AclStore
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.health import Health
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
@@ -110,6 +112,8 @@ class Broker:
         )
         """The memory that clients and maintenance may use."""
         self._descriptors = descriptor_shares(ports.allowance.descriptors)
+        self._is_standalone = membership is None
+        self._acls: AclStore | None = None
         self._membership = membership or StandaloneMembership(ports.metadata, ports.rng, config)
         self.health = Health(
             catching_up=self._membership.is_ready, incarnation=self._membership.incarnation
@@ -155,6 +159,8 @@ class Broker:
         """Start all parts in order. For each, what stops it is pushed onto the exit stack."""
         ports, membership = self._ports, self._membership
         take_lock(ports.metadata, self._data_path)
+        if self._is_standalone and setting(self._config, keys.AUTHORIZER_CLASS_NAME):
+            self._acls = StandaloneAcls(ports.metadata, self._config)
         self._exit_stack.push_async_callback(membership.close)
         cluster_id = await membership.begin(self._events)
         self._events.waits_for("")  # `begin` may have waited for something
@@ -341,6 +347,7 @@ class Broker:
             self._new_spreading(),
             pacing,
             self.throttle,
+            self._acls,
         )
         table = handler_table(parts)
         self._coordinator.start()

@@ -166,6 +166,7 @@ class FetchSession:
     """The partitions that one reader fetches, and which of them may have changed."""
 
     __slots__ = (
+        "checked_version",
         "created_s",
         "epoch",
         "holder",
@@ -186,6 +187,8 @@ class FetchSession:
         self.owner = owner
         self.uses_topic_ids = uses_topic_ids
         self.created_s = now_s
+        self.checked_version: int | None = None
+        """The version of the ACLs by which its partitions were checked; None without ACLs."""
         self.polled_s = now_s
         """When it was used last."""
         self.epoch = FIRST_EPOCH
@@ -213,6 +216,15 @@ class FetchSession:
         # After `_forget`: a partition that this request removes was last fetched by the previous
         # one.
         self.polled_s = now_s
+
+    def check_again(self, version: int) -> None:
+        """Have all partitions read with the next answer, unless that was done for this version of
+        the ACLs: the reader may have lost or got the permission to read them."""
+        if self.checked_version == version:
+            return
+        self.checked_version = version
+        for topic in self.topics.values():
+            self.maybe_changed |= dict.fromkeys(topic.entries.values())
 
     def mark_unchanged(self, entry: SessionEntry) -> None:
         """This partition was read and has no changes: it is not read again before it notifies of

@@ -67,26 +67,31 @@ def no_credentials(types: Any, user: str, times: int) -> object:
 
 def describe_transactions(call: Call[Any]) -> object:
     """An error for every transactional id: none exists."""
-    types = answers(ApiKey.DESCRIBE_TRANSACTIONS)
-    return types.DescribeTransactionsResponse(
+    return answers(ApiKey.DESCRIBE_TRANSACTIONS).DescribeTransactionsResponse(
         throttle_time=NO_THROTTLE,
         transaction_states=tuple(
-            types.TransactionState(
-                error_code=(
-                    ErrorCode.transactional_id_not_found
-                    if transactional_id
-                    else ErrorCode.invalid_request
-                ),
-                transactional_id=transactional_id,
-                transaction_state="",
-                transaction_timeout=timedelta(0),
-                transaction_start_time=NEVER,
-                producer_id=NO_PRODUCER,
-                producer_epoch=NO_PRODUCER,
-                topics=(),
+            no_transaction(
+                transactional_id,
+                ErrorCode.transactional_id_not_found
+                if transactional_id
+                else ErrorCode.invalid_request,
             )
             for transactional_id in dict.fromkeys(call.message.transactional_ids)
         ),
+    )
+
+
+def no_transaction(transactional_id: str, code: ErrorCode) -> object:
+    """The result of a DescribeTransactions for one transactional id, with an error."""
+    return answers(ApiKey.DESCRIBE_TRANSACTIONS).TransactionState(
+        error_code=code,
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout=timedelta(0),
+        transaction_start_time=NEVER,
+        producer_id=NO_PRODUCER,
+        producer_epoch=NO_PRODUCER,
+        topics=(),
     )
 
 

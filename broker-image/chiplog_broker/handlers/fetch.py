@@ -12,6 +12,7 @@ from functools import partial
 
 from chiplog_broker.fetch_sessions.cache import MAX_SESSION_PARTITIONS, FetchSessionCache
 from chiplog_broker.fetch_sessions.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Owner
+from chiplog_broker.handlers.authorized.asking import Asking, Guards
 from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID, LARGEST_CONSUMER_ID, Leaders
 from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.reading import Attempts, Reading, unreadable
@@ -25,6 +26,7 @@ from chiplog_broker.server.call import Answer, Call
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 from chiplog_broker.settings import setting
+from chiplog_core.authorizer.acls import Operation, ResourceType
 from chiplog_core.config import broker_keys as keys
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import (
@@ -72,7 +74,10 @@ class FetchHandler:
         sessions: FetchSessionCache,
         config: Mapping[str, str],
         throttle: ReplicationThrottle,
+        guards: Guards | None = None,
     ) -> None:
+        """`guards` decides which topics a client may read; None if it may read all."""
+        self._guards = guards
         self._throttle = throttle
         self._read_replicas = ReadReplicas(cluster, config)
         self._cluster = cluster
@@ -88,7 +93,10 @@ class FetchHandler:
         request = call.message
         if request.replica_id > LARGEST_CONSUMER_ID and not call.peer.is_internal:
             # A client that poses as a broker could delay the high watermark or advance it wrongly.
-            return refused(request, ErrorCode.cluster_authorization_failed)
+            code = ErrorCode.cluster_authorization_failed
+            if self._guards is not None:
+                code = ErrorCode.topic_authorization_failed  # as Kafka's authorizer
+            return refused(request, code)
         request = call.message = request._replace(topics=without_duplicates(request.topics))
         count = sum(len(topic.partitions) for topic in request.topics)
         if count > MAX_SESSION_PARTITIONS and not call.peer.is_internal:
@@ -155,6 +163,8 @@ class FetchHandler:
         if isinstance(session, ErrorCode):
             return FetchResponse([], error_code=session)
         self._use_session(session.id, peer)
+        if self._guards is not None:
+            session.check_again(self._guards.authorization.version)
         if not session.size:
             return FetchResponse([])
         return SessionReading(session, self._new_reading(call))
@@ -198,6 +208,9 @@ class FetchHandler:
                 self._throttle,
                 has_readers=selector.is_rack_aware,
             )
+        may_read = None
+        if self._guards is not None and not call.peer.is_internal:
+            may_read = partial(Asking(self._guards, call).may, Operation.READ, ResourceType.TOPIC)
         near = selector.near(request.rack_id, call.peer.listener.name) if request.rack_id else ()
         # A debugging consumer reads this broker's replica, be it leader or follower.
         is_debugging = request.replica_id == DEBUGGING_CONSUMER_ID
@@ -209,6 +222,8 @@ class FetchHandler:
             near,
             any_role=is_debugging and call.header.version >= FOLLOWERS_FROM_VERSION,
         )
+        if may_read is not None:
+            reading.denies = lambda topic: not may_read(topic)
         if call.header.version >= LEADERS_FROM_VERSION:
             reading.listener = call.peer.listener.name
         if call.peer.memory is not None:

@@ -83,6 +83,8 @@ class Reading:
         self._largest_bytes = max_bytes
         self.available_bytes: Callable[[], int] | None = None
         """Returns the memory available for an answer; None for no limit besides the request's."""
+        self.denies: Callable[[str], bool] | None = None
+        """Returns whether the reader may not read a topic; None if every topic may be read."""
         self.listener: str | None = None
         """The listener whose addresses of leaders the reader gets (KIP-951); None if it gets
         none."""
@@ -264,6 +266,9 @@ class Reading:
 
     def _find(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         """The replica of this broker that the reader may use. Raises `PartitionError`."""
+        if self.denies is not None and self.denies(topic):
+            # Before anything else, so that a denied client does not learn what exists.
+            raise PartitionError(ErrorCode.topic_authorization_failed)
         if self._any_role:
             return self._leaders.replica_of_any_role(topic, index, current_leader_epoch)
         # Leaders send only consumers with a rack to followers. A consumer without a rack that reads

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.handlers import absent_features, refused
+from chiplog_broker.handlers.acls import AclHandlers
 from chiplog_broker.handlers.active_producers import ActiveProducers
+from chiplog_broker.handlers.authorized.asking import Guards
+from chiplog_broker.handlers.authorized.guard import guarded_table
 from chiplog_broker.handlers.configs import ConfigHandlers
 from chiplog_broker.handlers.coordinators import CoordinatorFinder
 from chiplog_broker.handlers.elections import ElectionHandler
@@ -34,8 +37,12 @@ from chiplog_broker.partitions.throttle import ReplicationThrottle
 from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.security.audit import AuditLog
+from chiplog_broker.security.authorization import AclStore, Authorization
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_broker.settings import setting
+from chiplog_core.config.broker_keys import AUTO_CREATE_TOPICS_ENABLE
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
@@ -63,11 +70,36 @@ class Parts:
     spreading: Spreading | None
     pacing: Pacing
     throttle: ReplicationThrottle
+    acls: AclStore | None = None
+    """The ACLs that requests are checked against; None if everybody may do everything."""
 
 
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
-    """Make the handlers of all advertised APIs, by API key."""
-    long_work, pacing = LongWork(parts.clock), parts.pacing
+    """Make the handlers of all advertised APIs, by API key; with an authorizer each behind the
+    check of what it needs."""
+    long_work = LongWork(parts.clock)
+    if parts.acls is None:
+        return unguarded_table(parts, long_work, None)
+    guards = Guards(
+        Authorization(parts.acls),
+        AuditLog(parts.clock.monotonic_s),
+        parts.cluster,
+        setting(parts.config, AUTO_CREATE_TOPICS_ENABLE),
+    )
+    acls = AclHandlers(parts.acls, long_work)
+    table = unguarded_table(parts, long_work, guards) | {
+        ApiKey.DESCRIBE_ACLS: acls.describe_acls,
+        ApiKey.CREATE_ACLS: acls.create_acls,
+        ApiKey.DELETE_ACLS: acls.delete_acls,
+    }
+    return guarded_table(table, guards, long_work)
+
+
+def unguarded_table(
+    parts: Parts, long_work: LongWork, guards: Guards | None
+) -> dict[ApiKey, Handler]:
+    """The handlers themselves. `guards` is for Fetch, which checks where it reads."""
+    pacing = parts.pacing
     metadata = MetadataHandlers(parts.cluster, parts.store, parts.config, long_work, pacing)
     leaders = Leaders(parts.cluster, parts.replicas)
     offsets = OffsetHandlers(leaders, parts.clock, long_work)
@@ -82,6 +114,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         parts.fetch_sessions,
         parts.config,
         parts.throttle,
+        guards,
     )
     reassignments = ReassignmentHandlers(parts.cluster, parts.store)
     sasl = SaslHandlers(parts.clock)

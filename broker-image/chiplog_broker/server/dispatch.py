@@ -143,11 +143,15 @@ class Dispatcher:
             await asyncio.wait(self._running)
 
     def _run(self, call: Call[Any], outcome: Coroutine[Any, Any, object]) -> asyncio.Future[Answer]:
-        """Run a handler's coroutine, and encode the message that it returns."""
+        """Run a handler's coroutine, and encode the message that it returns; a future of an encoded
+        answer is awaited."""
 
         async def answer() -> Answer:
             try:
                 message = await outcome
+                if isinstance(message, asyncio.Future):
+                    answer: Answer = await message
+                    return answer
                 if is_large(message):
                     return await self._encode_in_thread(call, message)
                 return call.encode(message)

@@ -19,7 +19,7 @@ from chiplog_core.config.listener_keys import (
     key_of_one_listener,
 )
 from chiplog_core.config.topic_keys import KIB, MIB, TOPIC_KEYS
-from chiplog_core.config.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
+from chiplog_core.config.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, PRINCIPALS, STRING
 from chiplog_core.durations import DAY_MS, MINUTE_MS, SECOND_MS
 from chiplog_core.ids import MAX_BROKER_ID, MAX_INT32, MAX_INT64
 from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC, MAX_REPLICAS
@@ -433,6 +433,37 @@ BROKER_RACK: Final[ConfigKey[str]] = ConfigKey(
     set_by="spec.rack",
     doc="The rack or zone a broker is in.",
 )
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+STANDALONE_ONLY: Final = "it in the server.properties of a standalone broker; others have no ACLs"
+AUTHORIZER_CLASS_NAME = ConfigKey(
+    name="authorizer.class.name",
+    value_type=STRING,
+    default="",
+    choices=("", STANDARD_AUTHORIZER),
+    because="the broker decides itself, by the rules of Kafka's StandardAuthorizer",
+    needs_restart=True,
+    set_by=STANDALONE_ONLY,
+    doc=f"With `{STANDARD_AUTHORIZER}` a standalone broker checks every request against its ACLs "
+    "(KIP-801). Empty: everybody may do everything.",
+)
+SUPER_USERS = ConfigKey(
+    name="super.users",
+    value_type=PRINCIPALS,
+    default=(),
+    needs_restart=True,
+    set_by=STANDALONE_ONLY,
+    doc="Principals that may do everything, whatever the ACLs say, separated by semicolons: "
+    "`User:alice;User:bob`. Without an authorizer it has no effect.",
+)
+ALLOW_EVERYONE_IF_NO_ACL_IS_FOUND = ConfigKey(
+    name="allow.everyone.if.no.acl.found",
+    value_type=BOOLEAN,
+    default=False,
+    needs_restart=True,
+    set_by=STANDALONE_ONLY,
+    doc="Whether everybody may use a resource that no ACL matches, be it for another user. "
+    "Without an authorizer it has no effect.",
+)
 METRICS_PARTITIONS = ConfigKey(
     name="chiplog.metrics.partitions",
     value_type=BOOLEAN,
@@ -523,6 +554,9 @@ BROKER_KEYS = KeyTable(
         *LISTENER_KEYS.values(),
         LOG_DIRS,
         BROKER_RACK,
+        AUTHORIZER_CLASS_NAME,
+        SUPER_USERS,
+        ALLOW_EVERYONE_IF_NO_ACL_IS_FOUND,
         METRICS_PARTITIONS,
         MAX_TOPICS,
         MAX_PARTITIONS,

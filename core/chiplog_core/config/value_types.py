@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol, TypeVar
 
+from chiplog_core.authorizer.acls import is_principal
 from chiplog_core.ids import MAX_INT32, MAX_INT64
 
 V = TypeVar("V")
@@ -158,10 +159,28 @@ class ThrottledReplicasType:
         return ",".join(value)
 
 
+@dataclass(frozen=True, slots=True)
+class PrincipalsType:
+    """Principals like `User:alice`, separated by semicolons; an empty text for none."""
+
+    type: ConfigType = ConfigType.STRING
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        """Parse the text. Raises `ValueError`, whose message says which texts are valid."""
+        principals = tuple(word.strip() for word in text.split(";") if word.strip())
+        if not all(map(is_principal, principals)):
+            raise ValueError("principals like User:alice;User:bob, separated by semicolons")
+        return principals
+
+    def format(self, value: tuple[str, ...]) -> str:
+        return ";".join(value)
+
+
 BOOLEAN = BooleanType()
 INT = IntegerType(ConfigType.INT, MAX_INT32)
 LONG = IntegerType(ConfigType.LONG, MAX_INT64)
 DOUBLE = DecimalType()
 STRING = TextType()
 LIST = ListType()
+PRINCIPALS = PrincipalsType()
 THROTTLED_REPLICAS = ThrottledReplicasType()
