@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from chiplog_wire.client.connection import ClientConnection, encoded
+from chiplog_wire.client.connection import Answer, ClientConnection, encoded
 from chiplog_wire.protocol.apis import ApiKey
 from e2e.kafka.messages import request, response
 
@@ -17,9 +17,13 @@ class Connection:
     and `ProtocolViolation` where it answers something else.
     """
 
-    def __init__(self, address: tuple[str, int], timeout_s: float) -> None:
+    def __init__(
+        self, address: tuple[str, int], timeout_s: float, own_host: str | None = None
+    ) -> None:
+        """`own_host` is the address to connect from; None for any."""
         self._wire = ClientConnection(None)
-        self._socket = socket.create_connection(address, timeout_s)
+        source = None if own_host is None else (own_host, 0)
+        self._socket = socket.create_connection(address, timeout_s, source)
 
     def send(self, key: ApiKey, version: int, values: Mapping[str, Any]) -> None:
         """Send a request, as `messages` makes it, without waiting for the answer."""
@@ -31,6 +35,11 @@ class Connection:
 
         `timeout_s` limits each read of the socket; None keeps the last limit.
         """
+        answer = self.receive_answer(timeout_s)
+        return response(answer.call.api.key, answer.call.version, answer.body)
+
+    def receive_answer(self, timeout_s: float | None = None) -> Answer:
+        """As `receive`, but not decoded."""
         if timeout_s is not None:
             self._socket.settimeout(timeout_s)
         received = 0
@@ -40,7 +49,7 @@ class Connection:
                 raise ConnectionError(f"closed after {received} bytes of an answer")
             self._wire.buffer_updated(count)
             received += count
-        return response(answer.call.api.key, answer.call.version, answer.body)
+        return answer
 
     def ask(self, key: ApiKey, version: int, values: Mapping[str, Any]) -> Any:
         """Send a request, and receive its answer."""

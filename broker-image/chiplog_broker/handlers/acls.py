@@ -1,6 +1,7 @@
 """DescribeAcls, CreateAcls and DeleteAcls (KIP-140, KIP-290), for a broker with an authorizer."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from chiplog_broker.handlers.slices import LongWork
@@ -82,31 +83,21 @@ class AclHandlers:
 
     async def delete_acls(self, call: Call[Any]) -> object:
         """Delete the ACLs that the filters match; one result for each filter, with its matches."""
-        types, filters = answers(ApiKey.DELETE_ACLS), call.message.filters
-
-        def refused(code: ErrorCode, why: str) -> object:
-            return types.DeleteAclsFilterResult(
-                error_code=code, error_message=why, matching_acls=()
-            )
-
-        results: list[object] = [refused(ErrorCode.invalid_request, UNKNOWN)] * len(filters)
+        types = answers(ApiKey.DELETE_ACLS)
+        filters = call.message.filters
+        results = [refused_filter(types, ErrorCode.invalid_request, UNKNOWN)] * len(filters)
         valid: dict[int, AclFilter] = {}
-        for place, wanted in enumerate(filters[: MAX_FILTERS + 1]):
-            try:
+        for place, wanted in enumerate(filters[:MAX_FILTERS]):
+            with suppress(ValueError):
                 valid[place] = filter_of(wanted)
-            except ValueError:
-                continue
-        if len(filters) > MAX_FILTERS:
-            results = [refused(ErrorCode.invalid_request, TOO_MANY_FILTERS)] * len(filters)
-            valid = {}
         try:
+            if len(filters) > MAX_FILTERS:
+                raise ValueError(TOO_MANY_FILTERS)
             found = await self._store.delete(tuple(valid.values()))
-        except OSError as failed:
-            for place in valid:
-                results[place] = refused(ErrorCode.kafka_storage_error, str(failed))
-        except ValueError as too_many:
-            for place in valid:
-                results[place] = refused(ErrorCode.invalid_request, str(too_many))
+        except (OSError, ValueError) as failed:
+            is_storage = isinstance(failed, OSError)
+            code = ErrorCode.kafka_storage_error if is_storage else ErrorCode.invalid_request
+            results = [refused_filter(types, code, str(failed))] * len(filters)
         else:
             for place, acls in zip(valid, found, strict=True):
                 results[place] = types.DeleteAclsFilterResult(
@@ -115,6 +106,11 @@ class AclHandlers:
                     matching_acls=tuple(deleted(types, acl) for acl in acls),
                 )
         return types.DeleteAclsResponse(throttle_time=NO_THROTTLE, filter_results=tuple(results))
+
+
+def refused_filter(types: Any, code: ErrorCode, why: str) -> object:
+    """The result for a filter of a DeleteAcls that was not applied."""
+    return types.DeleteAclsFilterResult(error_code=code, error_message=why, matching_acls=())
 
 
 def acl_of(creation: Any) -> Acl:

@@ -40,9 +40,10 @@ class StandaloneAcls:
         self._disk = disk
         self._lock = asyncio.Lock()
         self.version = 0
+        super_users: tuple[str, ...] = setting(config, keys.SUPER_USERS)
         self.authorizer = Authorizer(
             read_acls(disk),
-            setting(config, keys.SUPER_USERS),
+            super_users,
             allow_everyone_if_no_acl_found=setting(config, keys.ALLOW_EVERYONE_IF_NO_ACL_IS_FOUND),
         )
 

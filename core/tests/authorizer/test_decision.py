@@ -290,8 +290,8 @@ def test_as_one_who_reads_all_acls(
     assert set(authorizer.acls) == acls
     assert len(authorizer.acls) == len(acls)
     for question in questions:
-        principal, host, *rest = question
-        decision = authorizer.decide(Client(principal, host), *rest)
+        principal, host, operation, kind, name = question
+        decision = authorizer.decide(Client(principal, host), operation, kind, name)
         assert decision.is_allowed is by_reading_all(acls, question)
 
 

@@ -1,7 +1,6 @@
 """Metadata, DescribeTopicPartitions and DescribeCluster: nobody learns of topics that they may not
 describe."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.codec import schema
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import (
-    AUTHORIZED_OPERATIONS_UNKNOWN,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -34,51 +32,56 @@ TOPIC_FAILED = FAILED[TOPIC]
 def metadata(asking: Asking) -> Steps[Verdict]:
     """DESCRIBE for each topic. Of all topics, those that are denied are left out; a topic that the
     request names gets an error. A topic to create needs CREATE for it or for the cluster."""
-    request: MetadataRequest = asking.message
-    wants_operations = (
-        request.include_topic_authorized_operations or request.include_cluster_authorized_operations
-    )
-    visible: set[str] = set()
-    denied: list[MetadataTopic] = []
-    allowed: list[MetadataRequestTopic] | None = None
-    if request.topics is None:
-        for count, view in enumerate(list(asking.guards.cluster), 1):
-            if asking.sees(Operation.DESCRIBE, TOPIC, view.name):
-                visible.add(view.name)
-            if not count % NAMES_PER_STEP:
-                yield None
-        if len(visible) == len(asking.guards.cluster) and not wants_operations:
-            return None
-    else:
-        allowed = []
-        for count, topic in enumerate(request.topics, 1):
-            name = named(asking, topic)
-            if name is None or (
-                asking.may(Operation.DESCRIBE, TOPIC, name) and may_exist(asking, name)
-            ):
-                allowed.append(topic)
-            else:
-                denied.append(hidden(topic))
-            if not count % NAMES_PER_STEP:
-                yield None
-        if not denied and not wants_operations:
-            return None
+    of_all = asking.message.topics is None
+    verdict = yield from (all_topics(asking) if of_all else named_topics(asking))
+    return with_operations(asking, verdict)
+
+
+def all_topics(asking: Asking) -> Steps[Verdict]:
+    """The check of a request for all topics."""
+    visible: set[str | None] = set()
+    topics = list(asking.guards.cluster)
+    for count, view in enumerate(topics, 1):
+        if asking.sees(Operation.DESCRIBE, TOPIC, view.name):
+            visible.add(view.name)
+        if not count % NAMES_PER_STEP:
+            yield None
+    if len(visible) == len(topics):
+        return None
 
     def merge(answer: MetadataResponse) -> Steps[object]:
-        topics = answer.topics
-        if request.topics is None:
-            topics = [topic for topic in topics if topic.name in visible]
-        if request.include_topic_authorized_operations:
-            topics = yield from with_operations(asking, topics)
-        operations = AUTHORIZED_OPERATIONS_UNKNOWN
-        if request.include_cluster_authorized_operations:
-            operations = asking.cluster_operations()
-        return answer._replace(topics=[*topics, *denied], cluster_authorized_operations=operations)
+        yield from ()
+        return answer._replace(topics=[one for one in answer.topics if one.name in visible])
+
+    return Reduced(asking.message, merge)
+
+
+def named_topics(asking: Asking) -> Steps[Verdict]:
+    """The check of a request for certain topics."""
+    request: MetadataRequest = asking.message
+    denied: list[MetadataTopic] = []
+    allowed: list[MetadataRequestTopic] = []
+    for count, topic in enumerate(request.topics or (), 1):
+        name = name_of(asking, topic)
+        if name is None or (
+            asking.may(Operation.DESCRIBE, TOPIC, name) and may_exist(asking, name)
+        ):
+            allowed.append(topic)
+        else:
+            denied.append(hidden(topic))
+        if not count % NAMES_PER_STEP:
+            yield None
+    if not denied:
+        return None
+
+    def merge(answer: MetadataResponse) -> Steps[object]:
+        yield from ()
+        return answer._replace(topics=[*answer.topics, *denied])
 
     return Reduced(request._replace(topics=allowed), merge)
 
 
-def named(asking: Asking, topic: MetadataRequestTopic) -> str | None:
+def name_of(asking: Asking, topic: MetadataRequestTopic) -> str | None:
     """The name of a requested topic; None if its id is unknown. As in the handler, an id has
     priority."""
     if topic.topic_id is not None:
@@ -105,26 +108,45 @@ def hidden(topic: MetadataRequestTopic) -> MetadataTopic:
     return MetadataTopic(TOPIC_FAILED, name, topic.topic_id)
 
 
-def with_operations(asking: Asking, topics: Iterable[MetadataTopic]) -> Steps[list[MetadataTopic]]:
-    """Copies of the topics with the operations that the client may do. The original objects belong
-    to all clients."""
-    found = []
-    for topic in topics:
-        operations = AUTHORIZED_OPERATIONS_UNKNOWN
-        if topic.name is not None:
-            operations = asking.operations(TOPIC, topic.name)
-        found.append(
-            MetadataTopic(
-                topic.error_code,
-                topic.name,
-                topic.topic_id,
-                topic.partitions,
-                is_internal=topic.is_internal,
-                authorized_operations=operations,
-            )
-        )
-        yield None
-    return found
+def with_operations(asking: Asking, verdict: Verdict) -> Verdict:
+    """The verdict of a Metadata, with the operations that the client may do if it asked for
+    them."""
+    request: MetadataRequest = asking.message
+    of_topics = request.include_topic_authorized_operations
+    of_cluster = request.include_cluster_authorized_operations
+    if not of_topics and not of_cluster:
+        return verdict
+    reduced = verdict if isinstance(verdict, Reduced) else None
+
+    def merge(answer: MetadataResponse) -> Steps[object]:
+        topics: list[MetadataTopic] = []
+        for topic in answer.topics:
+            topics.append(with_topic_operations(asking, topic) if of_topics else topic)
+            yield None
+        completed: Any = answer._replace(topics=topics)
+        if of_cluster:
+            operations = asking.cluster_operations()
+            completed = completed._replace(cluster_authorized_operations=operations)
+        if reduced is not None:
+            completed = yield from reduced.merge(completed)
+        return completed
+
+    return Reduced(request if reduced is None else reduced.message, merge)
+
+
+def with_topic_operations(asking: Asking, topic: MetadataTopic) -> MetadataTopic:
+    """A copy of a topic with the operations that the client may do. The original object belongs to
+    all clients."""
+    if topic.name is None:
+        return topic
+    return MetadataTopic(
+        topic.error_code,
+        topic.name,
+        topic.topic_id,
+        topic.partitions,
+        is_internal=topic.is_internal,
+        authorized_operations=asking.operations(TOPIC, topic.name),
+    )
 
 
 def describe_cluster(asking: Asking) -> Steps[Verdict]:

@@ -92,7 +92,7 @@ def delete_topics(asking: Asking) -> Steps[Verdict]:
         if topic.topic_id is not None:
             view = asking.guards.cluster.topic_with_id(topic.topic_id)
             name = name or (view and view.name)
-        if name is None or asking.may(Operation.DELETE, TOPIC, name):
+        if name is None or may_delete(asking, name):
             allowed.append(topic)
         elif times[topic] == 1:
             is_hidden = topic.name is None and not asking.sees(Operation.DESCRIBE, TOPIC, name)
@@ -110,6 +110,14 @@ def delete_topics(asking: Asking) -> Steps[Verdict]:
         return replace(answer, responses=(*answer.responses, *refusals))
 
     return Reduced(replace(request, topics=tuple(allowed)), merge)
+
+
+def may_delete(asking: Asking, name: str) -> bool:
+    """Whether the client may delete the topic, or may know that there is none of this name."""
+    is_absent = asking.guards.cluster.topic(name) is None
+    if is_absent and asking.sees(Operation.DESCRIBE, TOPIC, name):
+        return True
+    return asking.may(Operation.DELETE, TOPIC, name)
 
 
 def not_deleted(name: str | None, topic_id: object) -> Any:

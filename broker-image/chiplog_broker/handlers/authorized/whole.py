@@ -84,14 +84,12 @@ def init_producer_id(asking: Asking) -> Steps[Verdict]:
     any topic (KIP-679)."""
     yield from ()
     transactional_id = asking.message.transactional_id
-    write, code = Operation.WRITE, CLUSTER_FAILED
+    code = CLUSTER_FAILED
     if transactional_id is not None:
-        if asking.may(write, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        if asking.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
             return None
         code = FAILED[ResourceType.TRANSACTIONAL_ID]
-    elif asking.guards.authorization.allows_anywhere(
-        asking.client, write, ResourceType.TOPIC
-    ) or asking.may_in_cluster(Operation.IDEMPOTENT_WRITE):
+    elif may_write_somewhere(asking) or asking.may_in_cluster(Operation.IDEMPOTENT_WRITE):
         return None
     types = answers(ApiKey.INIT_PRODUCER_ID)
     return Refused(
@@ -99,6 +97,12 @@ def init_producer_id(asking: Asking) -> Steps[Verdict]:
             throttle_time=NO_THROTTLE, error_code=code, producer_id=-1, producer_epoch=-1
         )
     )
+
+
+def may_write_somewhere(asking: Asking) -> bool:
+    """Whether the client may write to any topic."""
+    authorization = asking.guards.authorization
+    return authorization.allows_anywhere(asking.client, Operation.WRITE, ResourceType.TOPIC)
 
 
 # -- the answers to requests without a permission for the cluster

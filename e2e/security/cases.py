@@ -1,0 +1,292 @@
+"""The requests of the matrix: every API that is served, some of them in several versions.
+
+Each can be sent many times: it changes nothing that another answer depends on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.records.writer import NewRecord, build_batch
+
+TOPIC, GROUP = "orders", "readers"
+ABSENT, TRANSACTION = "absent", "transaction"
+KNOWN: Final = frozenset({TOPIC, GROUP, ABSENT, "new", TRANSACTION})
+"""Names that are compared; other topics and groups belong to the brokers or to other clients."""
+OWN_TOPIC, OWN_TOPIC_BY_ID = "own-by-name-", "own-by-id-"
+"""Topics that one client deletes: the number of the client follows."""
+TIMEOUT_MS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What requests refer to."""
+
+    topic_id: UUID
+    own_topic: str
+    """A topic that only this client deletes, by name."""
+    own_topic_id: UUID
+    """The id of another one, which it deletes by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One request."""
+
+    name: str
+    key: ApiKey
+    version: int
+    values: Mapping[str, Any]
+    is_answered: bool = True
+
+
+def case(key: ApiKey, what: str = "", version: int | None = None, /, **values: Any) -> Case:
+    """A request in the newest version, or in the given one."""
+    number = APIS[key].max_version if version is None else version
+    name = " ".join(filter(None, (APIS[key].name, f"v{number}", what)))
+    return Case(name, key, number, values)
+
+
+def cases(context: Context) -> list[Case]:
+    """All requests, in the order in which a client sends them."""
+    return [
+        *of_records(context),
+        *of_topics(context),
+        *of_configs(),
+        *of_offsets(context),
+        *of_groups(),
+        *of_cluster(),
+    ]
+
+
+def produce(acks: int) -> dict[str, Any]:
+    batch = build_batch([NewRecord(b"key", b"value", timestamp_ms=0)])
+    partition = {"index": 0, "records": bytes(batch)}
+    topics = [{"name": name, "partition_data": [partition]} for name in (TOPIC, ABSENT)]
+    return {"acks": acks, "timeout": TIMEOUT_MS, "topic_data": topics}
+
+
+def of_records(context: Context) -> list[Case]:
+    place = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1, "timestamp": -1}
+    fetch: dict[str, Any] = {
+        "max_wait": 0,
+        "min_bytes": 0,
+        "max_bytes": 1,
+        "session_epoch": -1,
+        "replica_id": -1,
+    }
+    by_name = [{"topic": name, "partitions": [place]} for name in (TOPIC, ABSENT)]
+    by_id = [{"topic_id": context.topic_id, "partitions": [place]}]
+    offsets = [
+        {"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]}
+        for name in (TOPIC, ABSENT)
+    ]
+    epochs = [
+        {"topic": name, "partitions": [{"partition": 0, "leader_epoch": 0}]}
+        for name in (TOPIC, ABSENT)
+    ]
+    deletions = [
+        {"name": name, "partitions": [{"partition_index": 0, "offset": 0}]}
+        for name in (TOPIC, ABSENT)
+    ]
+    return [
+        case(ApiKey.PRODUCE, **produce(-1)),
+        case(ApiKey.PRODUCE, "old", 3, **produce(1)),
+        Case("Produce v9 acks=0", ApiKey.PRODUCE, 9, produce(0), is_answered=False),
+        case(ApiKey.FETCH, **fetch, topics=by_id),
+        case(ApiKey.FETCH, "by name", 12, **fetch, topics=by_name),
+        case(ApiKey.FETCH, "as a follower", 12, **{**fetch, "replica_id": 7}, topics=by_name),
+        case(ApiKey.LIST_OFFSETS, replica_id=-1, topics=offsets),
+        case(ApiKey.OFFSET_FOR_LEADER_EPOCH, replica_id=-1, topics=epochs),
+        case(ApiKey.DELETE_RECORDS, topics=deletions, timeout=TIMEOUT_MS),
+        case(
+            ApiKey.DESCRIBE_PRODUCERS,
+            topics=[{"name": name, "partition_indexes": [0]} for name in (TOPIC, ABSENT)],
+        ),
+        case(ApiKey.INIT_PRODUCER_ID, transactional_id=None, transaction_timeout=1000),
+        case(
+            ApiKey.INIT_PRODUCER_ID,
+            "transactional",
+            transactional_id=TRANSACTION,
+            transaction_timeout=1000,
+        ),
+        case(ApiKey.DESCRIBE_TRANSACTIONS, transactional_ids=[TRANSACTION]),
+        case(ApiKey.LIST_TRANSACTIONS),
+    ]
+
+
+def of_topics(context: Context) -> list[Case]:
+    both = [{"name": TOPIC}, {"name": ABSENT}]
+    bits = {
+        "include_topic_authorized_operations": True,
+        "include_cluster_authorized_operations": True,
+    }
+    creation = {"name": "new", "num_partitions": 1, "replication_factor": 1}
+    twice = [creation, {**creation, "name": "twice"}, {**creation, "name": "twice"}]
+    return [
+        case(ApiKey.METADATA, "all", topics=None),
+        case(ApiKey.METADATA, "by name", topics=both, **bits),
+        case(ApiKey.METADATA, "by id", topics=[{"name": None, "topic_id": context.topic_id}]),
+        case(ApiKey.METADATA, "with operations", 9, topics=both, **bits),
+        case(ApiKey.METADATA, "all, oldest", 0, topics=[]),
+        case(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "all", response_partition_limit=2000),
+        case(ApiKey.DESCRIBE_TOPIC_PARTITIONS, topics=both, response_partition_limit=2000),
+        case(ApiKey.CREATE_TOPICS, topics=[creation], timeout=TIMEOUT_MS, validate_only=True),
+        case(ApiKey.CREATE_TOPICS, "twice", topics=twice, timeout=TIMEOUT_MS, validate_only=True),
+        case(
+            ApiKey.CREATE_PARTITIONS,
+            topics=[{"name": name, "count": 5, "assignments": None} for name in (TOPIC, ABSENT)],
+            timeout=TIMEOUT_MS,
+            validate_only=True,
+        ),
+        case(
+            ApiKey.DELETE_TOPICS,
+            topics=[{"name": ABSENT}, {"name": context.own_topic}],
+            timeout=TIMEOUT_MS,
+        ),
+        case(
+            ApiKey.DELETE_TOPICS,
+            "by id",
+            topics=[{"name": None, "topic_id": context.own_topic_id}],
+            timeout=TIMEOUT_MS,
+        ),
+        case(ApiKey.DELETE_TOPICS, "old", 3, topic_names=[ABSENT], timeout=TIMEOUT_MS),
+    ]
+
+
+def of_configs() -> list[Case]:
+    kinds = [(2, TOPIC), (2, ABSENT), (4, "1"), (32, GROUP)]
+    described = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+        for kind, name in kinds
+    ]
+    retention = {"name": "retention.ms", "value": "1000", "config_operation": 0}
+    altered = [
+        {"resource_type": 2, "resource_name": name, "configs": [retention]}
+        for name in (TOPIC, ABSENT)
+    ]
+    return [
+        *(
+            case(ApiKey.DESCRIBE_CONFIGS, f"of {name}", resources=[one])
+            for one, (_, name) in zip(described, kinds, strict=True)
+        ),
+        case(ApiKey.ALTER_CONFIGS, resources=altered, validate_only=True),
+        case(ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=altered, validate_only=True),
+        case(ApiKey.LIST_CONFIG_RESOURCES, resource_types=[4]),
+    ]
+
+
+def of_offsets(context: Context) -> list[Case]:
+    commit = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+    of_names = [{"name": name, "partitions": [commit]} for name in (TOPIC, ABSENT)]
+    of_ids = [{"topic_id": context.topic_id, "partitions": [commit]}]
+    simple = {"generation_id_or_member_epoch": -1, "generation_id": -1, "group_id": GROUP}
+    wanted = [{"name": name, "partition_indexes": [0]} for name in (TOPIC, ABSENT)]
+    by_id = [{"topic_id": context.topic_id, "partition_indexes": [0]}]
+    forgotten = [{"name": name, "partitions": [{"partition_index": 1}]} for name in (TOPIC, ABSENT)]
+    return [
+        case(ApiKey.OFFSET_COMMIT, "by name", 9, **simple, topics=of_names),
+        case(ApiKey.OFFSET_COMMIT, "by id", 10, **simple, topics=of_ids),
+        case(ApiKey.OFFSET_COMMIT, "old", 2, **simple, topics=of_names),
+        case(ApiKey.OFFSET_FETCH, "old", 1, group_id=GROUP, topics=wanted),
+        case(ApiKey.OFFSET_FETCH, "of one group", 7, group_id=GROUP, topics=wanted),
+        case(
+            ApiKey.OFFSET_FETCH,
+            "by name",
+            9,
+            groups=[{"group_id": GROUP, "topics": wanted, "member_id": None, "member_epoch": -1}],
+        ),
+        case(
+            ApiKey.OFFSET_FETCH,
+            "by id",
+            10,
+            groups=[{"group_id": GROUP, "topics": by_id, "member_id": None, "member_epoch": -1}],
+        ),
+        case(
+            ApiKey.OFFSET_FETCH,
+            "of all topics",
+            9,
+            groups=[{"group_id": GROUP, "topics": None, "member_id": None, "member_epoch": -1}],
+        ),
+        case(ApiKey.OFFSET_DELETE, group_id=GROUP, topics=forgotten),
+    ]
+
+
+def of_groups() -> list[Case]:
+    member = {"group_id": GROUP, "member_id": "nobody", "generation_id": 1}
+    protocols = {"protocol_type": "consumer", "protocol_name": "range"}
+    joining = {
+        "group_id": "joiners",
+        "member_id": "",
+        "session_timeout": 30_000,
+        "rebalance_timeout": 30_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+    }
+    return [
+        case(ApiKey.FIND_COORDINATOR, "of a group", key_type=0, coordinator_keys=[GROUP, ABSENT]),
+        case(ApiKey.FIND_COORDINATOR, "of one group", 3, key_type=0, key=GROUP),
+        case(
+            ApiKey.FIND_COORDINATOR,
+            "of a transaction",
+            key_type=1,
+            coordinator_keys=[TRANSACTION],
+        ),
+        case(ApiKey.JOIN_GROUP, **joining),
+        case(ApiKey.SYNC_GROUP, **member, **protocols),
+        case(ApiKey.HEARTBEAT, **member),
+        case(ApiKey.LEAVE_GROUP, group_id=GROUP, members=[{"member_id": "nobody"}]),
+        case(
+            ApiKey.DESCRIBE_GROUPS,
+            groups=[GROUP, ABSENT],
+            include_authorized_operations=True,
+        ),
+        case(
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            group_ids=[GROUP, ABSENT],
+            include_authorized_operations=True,
+        ),
+        case(ApiKey.LIST_GROUPS),
+        case(ApiKey.DELETE_GROUPS, groups_names=[ABSENT]),
+    ]
+
+
+def of_cluster() -> list[Case]:
+    some = [{"topic": TOPIC, "partitions": [0]}]
+    moved = [{"name": TOPIC, "partitions": [{"partition_index": 0, "replicas": None}]}]
+    named = {
+        "resource_type_filter": 1,
+        "pattern_type_filter": 1,
+        "operation": 1,
+        "permission_type": 1,
+        "principal_filter": "User:nobody",
+    }
+    created = {
+        "resource_type": 2,
+        "resource_name": "harmless",
+        "resource_pattern_type": 3,
+        "principal": "User:harmless",
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+    return [
+        case(ApiKey.API_VERSIONS, client_software_name="a", client_software_version="1"),
+        case(ApiKey.DESCRIBE_CLUSTER, endpoint_type=1, include_cluster_authorized_operations=True),
+        case(ApiKey.DESCRIBE_LOG_DIRS, topics=some),
+        case(ApiKey.ELECT_LEADERS, election_type=0, topic_partitions=some, timeout=TIMEOUT_MS),
+        case(ApiKey.ALTER_PARTITION_REASSIGNMENTS, topics=moved, timeout=TIMEOUT_MS),
+        case(ApiKey.LIST_PARTITION_REASSIGNMENTS, topics=None, timeout=TIMEOUT_MS),
+        case(ApiKey.DESCRIBE_CLIENT_QUOTAS, components=[], strict=False),
+        case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, users=[]),
+        case(ApiKey.DESCRIBE_ACLS, **named),
+        case(ApiKey.CREATE_ACLS, creations=[created]),
+        case(
+            ApiKey.CREATE_ACLS,
+            "of an invalid ACL",
+            creations=[{**created, "resource_name": ""}, {**created, "resource_type": 4}],
+        ),
+        case(ApiKey.DELETE_ACLS, filters=[named]),
+    ]
