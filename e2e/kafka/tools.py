@@ -11,6 +11,7 @@ from e2e.cluster.shell import run
 from e2e.kafka.java import SHORT_LIVED, java
 
 TOOLS = {
+    "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",

@@ -12,8 +12,9 @@ from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.records.writer import NewRecord, build_batch
 
 TOPIC, GROUP = "orders", "readers"
+BROKER = "1"
 ABSENT, TRANSACTION = "absent", "transaction"
-KNOWN: Final = frozenset({TOPIC, GROUP, ABSENT, "new", TRANSACTION})
+KNOWN: Final = frozenset({TOPIC, GROUP, ABSENT, BROKER, "new", TRANSACTION})
 """Names that are compared; other topics and groups belong to the brokers or to other clients."""
 OWN_TOPIC, OWN_TOPIC_BY_ID = "own-by-name-", "own-by-id-"
 """Topics that one client deletes: the number of the client follows."""
@@ -64,7 +65,9 @@ def cases(context: Context) -> list[Case]:
 def produce(acks: int) -> dict[str, Any]:
     batch = build_batch([NewRecord(b"key", b"value", timestamp_ms=0)])
     partition = {"index": 0, "records": bytes(batch)}
-    topics = [{"name": name, "partition_data": [partition]} for name in (TOPIC, ABSENT)]
+    # Without an answer, any error closes the connection.
+    names = (TOPIC, ABSENT) if acks else (TOPIC,)
+    topics = [{"name": name, "partition_data": [partition]} for name in names]
     return {"acks": acks, "timeout": TIMEOUT_MS, "topic_data": topics}
 
 
@@ -157,7 +160,7 @@ def of_topics(context: Context) -> list[Case]:
 
 
 def of_configs() -> list[Case]:
-    kinds = [(2, TOPIC), (2, ABSENT), (4, "1"), (32, GROUP)]
+    kinds = [(2, TOPIC), (2, ABSENT), (4, BROKER), (32, GROUP)]
     described = [
         {"resource_type": kind, "resource_name": name, "configuration_keys": None}
         for kind, name in kinds

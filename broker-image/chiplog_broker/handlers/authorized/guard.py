@@ -25,6 +25,9 @@ from chiplog_wire.steps import Steps, run_steps
 MAX_UNSLICED_STEPS: Final = 5
 """Steps of a check that run at once; a longer check, of many names, runs in slices."""
 
+MAX_UNSLICED_TOPICS: Final = 100
+"""Steps of the completion of an answer that run at once: one for each topic of a Metadata."""
+
 
 def guarded_table(
     table: Mapping[ApiKey, Handler], guards: Guards, long_work: LongWork
@@ -99,7 +102,13 @@ class Guard:
         if outcome is None:
             check_unanswered(verdict)
             return None
-        return run_steps(merge(outcome))
+        steps = merge(outcome)
+        try:
+            for _ in range(MAX_UNSLICED_TOPICS):
+                next(steps)
+        except StopIteration as end:
+            return end.value
+        return self._long_work.run(steps, self._long_work.slices())
 
     async def _complete(self, work: Coroutine[Any, Any, object], merge: Merge) -> object:
         """The completed answer of a handler's coroutine; a future of an encoded answer and None as
