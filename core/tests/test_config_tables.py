@@ -14,6 +14,7 @@ from chiplog_core.config.value_types import (
     INT,
     LIST,
     LONG,
+    PRINCIPALS,
     STRING,
     ConfigType,
     ValueType,
@@ -128,6 +129,8 @@ def test_a_table_is_a_mapping_by_name() -> None:
         (DOUBLE, "1e-1", 0.1),
         (STRING, " gzip ", "gzip"),
         (LIST, "compact , delete", ("compact", "delete")),
+        (PRINCIPALS, ";  User:bob  ;  User:alice ", ("User:bob", "User:alice")),
+        (PRINCIPALS, " ", ()),
     ],
 )
 def test_values_are_read_as_kafka_reads_them(
@@ -153,6 +156,7 @@ def test_values_are_read_as_kafka_reads_them(
         (DOUBLE, "NaN", "a finite number"),
         (DOUBLE, "-Infinity", "a finite number"),
         (LIST, "", "none of them empty"),
+        (PRINCIPALS, "bob;:alice", "principals like User:alice;User:bob"),
         (LIST, "a,,b", "none of them empty"),
         (LIST, "a, a", "each of them once"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 from chiplog_broker.handlers.authorized.changes import CHANGES
 from chiplog_broker.handlers.authorized.rules import RULES
+from chiplog_core.authorizer.acls import Operation
 from chiplog_core.config.broker_keys import STANDARD_AUTHORIZER
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -100,6 +101,27 @@ def test_a_metadata_of_thousands_of_names_is_checked_in_slices(kit: "Kit") -> No
             assert codes.pop("orders") is OK
             assert len(codes) == 3_000
             assert set(codes.values()) == {NO_TOPIC}
+
+    kit.run(scenario)
+
+
+def test_the_operations_of_many_topics_are_added_in_slices(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with people(kit) as they:
+            await they.allow("write topic *,describe cluster kafka-cluster")
+            types = they.alice.types(ApiKey.METADATA, 9)
+            names = [f"name-{number}" for number in range(300)]
+            request = types.MetadataRequest(
+                topics=tuple(types.MetadataRequestTopic(name=name) for name in names),
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=True,
+                include_topic_authorized_operations=True,
+            )
+            answer = await they.alice.ask(ApiKey.METADATA, request, 9)
+            assert [topic.name for topic in answer.topics] == names
+            bits = {topic.topic_authorized_operations for topic in answer.topics}
+            assert bits == {1 << Operation.WRITE | 1 << Operation.DESCRIBE}
+            assert answer.cluster_authorized_operations == 1 << Operation.DESCRIBE
 
     kit.run(scenario)
 

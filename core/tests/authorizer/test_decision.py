@@ -164,6 +164,13 @@ def test_an_address_may_be_written_as_java_does(written: str, connected: str) ->
     assert normal_host("a name") == "a name"
 
 
+def test_a_user_may_have_the_name_that_stands_for_everybody() -> None:
+    authorizer = Authorizer(
+        [acl("allow User:* read topic foo"), acl("deny User:bob read topic foo")]
+    )
+    assert may(authorizer, "* read topic foo")
+
+
 def test_super_users_and_resources_without_acls() -> None:
     acls = [acl("allow User:alice read topic topic1"), acl("deny User:* all topic secret*")]
     for everyone in (True, False):
@@ -199,6 +206,7 @@ def test_the_acl_that_decided_is_named() -> None:
         (("allow User:bob write topic a*", "deny User:bob write topic ab*"), True),
         (("allow User:bob write topic a*", "deny User:bob write topic a"), True),
         (("allow User:bob write topic *", "deny User:bob write topic a*"), True),
+        (("allow User:bob write topic *", "deny User:bob write topic hard*"), True),
         (("allow User:bob write topic *", "deny User:* write topic *"), False),
         (("allow User:bob write topic a", "deny User:* write topic *"), False),
         (("allow User:bob write topic a", "deny User:ann write topic *"), True),

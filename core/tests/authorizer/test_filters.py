@@ -49,6 +49,14 @@ def test_what_a_filter_matches(wanted: AclFilter, expected: list[Acl]) -> None:
     assert AclIndex(ALL).matching(wanted) == expected
 
 
+def test_an_acl_is_kept_once() -> None:
+    index = AclIndex([FOO, FOO])
+    assert (len(index), list(index)) == (1, [FOO])
+    index.remove(FOO)
+    assert FOO not in index
+    assert not list(index.of_resource(ResourceType.TOPIC, "foo"))
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

@@ -81,10 +81,14 @@ def offset_commit(asking: Asking) -> Steps[Verdict]:
     if not denied:
         return None
 
+    refusals = tuple(not_committed(topic, TOPIC_FAILED) for topic in denied)
+    if not allowed:
+        # As in Kafka: the group is not even looked for.
+        return Refused(OffsetCommitResponse(refusals))
+
     def merge(answer: OffsetCommitResponse) -> Steps[object]:
         yield from ()
-        refused = (not_committed(topic, TOPIC_FAILED) for topic in denied)
-        return OffsetCommitResponse((*answer.topics, *refused))
+        return OffsetCommitResponse((*answer.topics, *refusals))
 
     return Reduced(request._replace(topics=tuple(allowed)), merge)
 

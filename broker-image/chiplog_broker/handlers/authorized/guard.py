@@ -107,7 +107,8 @@ class Guard:
             for _ in range(MAX_UNSLICED_TOPICS):
                 next(steps)
         except StopIteration as end:
-            return end.value
+            answer: object = end.value
+            return answer
         return self._long_work.run(steps, self._long_work.slices())
 
     async def _complete(self, work: Coroutine[Any, Any, object], merge: Merge) -> object:
