@@ -307,3 +307,38 @@ def _any_filter(types: Any) -> Any:
         operation=1,
         permission_type=1,
     )
+
+
+def test_thousands_of_denied_partitions_are_answered(kit: "Kit") -> None:
+    """Their results are made in another thread."""
+
+    async def scenario() -> None:
+        async with people(kit) as they:
+            await they.admin.create("orders")
+            types = they.alice.types(ApiKey.LIST_OFFSETS)
+            partitions = tuple(
+                types.ListOffsetsPartition(
+                    partition_index=index, current_leader_epoch=-1, timestamp=-1
+                )
+                for index in range(2_000)
+            )
+            topic = types.ListOffsetsTopic(name="orders", partitions=partitions)
+            request = types.ListOffsetsRequest(
+                replica_id=-1, isolation_level=0, topics=(topic,), timeout=kit.milliseconds(1)
+            )
+            (denied,) = (await they.alice.ask(ApiKey.LIST_OFFSETS, request)).topics
+            assert [one.partition_index for one in denied.partitions] == list(range(2_000))
+            assert {ErrorCode(one.error_code) for one in denied.partitions} == {NO_TOPIC}
+
+            types = they.alice.types(ApiKey.ELECT_LEADERS)
+            wanted = types.TopicPartitions(topic="orders", partitions=tuple(range(2_000)))
+            election = types.ElectLeadersRequest(
+                election_type=0, topic_partitions=(wanted,), timeout=kit.milliseconds(1)
+            )
+            answer = await they.alice.ask(ApiKey.ELECT_LEADERS, election)
+            assert answer.error_code is NO_CLUSTER
+            (result,) = answer.replica_election_results
+            assert {one.error_code for one in result.partition_result} == {NO_CLUSTER}
+            assert len(result.partition_result) == 2_000
+
+    kit.run(scenario)

@@ -1,7 +1,7 @@
 """Runs the rule of an API before its handler."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import CoroutineType
 from typing import Any, Final
 
@@ -59,7 +59,9 @@ class Guard:
         steps = self._rule(asking)
         try:
             for _ in range(MAX_UNSLICED_STEPS):
-                next(steps)
+                if (in_thread := next(steps)) is not None:
+                    steps = resumed(steps, in_thread)
+                    break
         except StopIteration as end:
             return self._handle(asking, call, end.value)
         work = self._check_in_slices(asking, call, steps)
@@ -138,6 +140,16 @@ class Guard:
             return (yield from merge(answer))
 
         return logged
+
+
+def resumed(steps: Steps[Any], call: Callable[[], Any] | None) -> Steps[Any]:
+    """The rest of these steps, of which the last one has yielded `call`."""
+    while True:
+        done = yield call
+        try:
+            call = steps.send(done)
+        except StopIteration as end:
+            return end.value
 
 
 def check_unanswered(verdict: Reduced | None) -> None:

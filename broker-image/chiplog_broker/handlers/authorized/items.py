@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from chiplog_broker.handlers.authorized.asking import (
     FAILED,
@@ -18,6 +19,8 @@ from chiplog_core.authorizer.acls import CLUSTER_NAME, Operation, ResourceType
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.steps import Steps
 
+MAX_UNSLICED_RESULTS: Final = 500
+"""Results of denied items that are made at once: a millisecond. More are made in another thread."""
 Needed = tuple[ResourceType, str]
 """The resource for which an item needs the permission."""
 
@@ -55,15 +58,27 @@ class PerItem:
         if not denied:
             return None
         allowed = [item for place, item in enumerate(items) if place not in denied]
-        refusals = tuple(self.refusal(items[place], code) for place, code in denied.items())
+        refused = [(items[place], code) for place, code in denied.items()]
+        if sum(size(item) for item, _ in refused) > MAX_UNSLICED_RESULTS:
+            refusals = yield partial(self._refusals, refused)
+        else:
+            refusals = self._refusals(refused)
         return Reduced(
             changed(asking.message, **{self.items: type(items)(allowed)}),
             adding(self.results, refusals),
         )
 
+    def _refusals(self, refused: Iterable[tuple[Any, ErrorCode]]) -> tuple[object, ...]:
+        """The results of the denied items."""
+        return tuple(self.refusal(item, code) for item, code in refused)
+
     def _denied(self, asking: Asking, items: Iterable[Any]) -> Steps[dict[int, ErrorCode]]:
         """The places of the denied items, each with its error."""
-        needed = [self.needs(asking, item) for item in items]
+        needed = []
+        for item in items:
+            needed.append(self.needs(asking, item))
+            if not len(needed) % (10 * NAMES_PER_STEP):
+                yield None
         times = Counter(needed) if self.is_named_once else Counter()
         denied = {}
         for place, resource in enumerate(needed):
@@ -74,6 +89,15 @@ class PerItem:
             if not asking.may(self.operation, *resource):
                 denied[place] = FAILED[resource[0]]
         return denied
+
+
+def size(item: Any) -> int:
+    """The number of results that an item gets: one for each of its partitions."""
+    for field in ("partitions", "partition_indexes"):
+        parts = getattr(item, field, None)
+        if parts is not None:
+            return len(parts)
+    return 1
 
 
 def adding(field: str, results: Iterable[object]) -> Merge:

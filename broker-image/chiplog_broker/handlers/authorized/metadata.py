@@ -176,7 +176,8 @@ def describe_topic_partitions(asking: Asking) -> Steps[Verdict]:
         if of_all
         else {topic.name for topic in request.topics}
     )
-    visible, denied = [], []
+    visible: list[str] = []
+    refusals: list[object] = []
     for count, name in enumerate(sorted(names), 1):
         if not count % NAMES_PER_STEP:
             yield None
@@ -188,8 +189,7 @@ def describe_topic_partitions(asking: Asking) -> Steps[Verdict]:
         elif asking.may(Operation.DESCRIBE, TOPIC, name):
             visible.append(name)
         else:
-            denied.append(name)
-    refusals = tuple(not_described(types, name) for name in denied)
+            refusals.append(not_described(types, name))
 
     def merge(answer: Any) -> Steps[object]:
         topics = []
@@ -203,7 +203,7 @@ def describe_topic_partitions(asking: Asking) -> Steps[Verdict]:
         # Without names the handler would describe all topics.
         return Refused(
             types.DescribeTopicPartitionsResponse(
-                throttle_time=NO_THROTTLE, topics=refusals, next_cursor=None
+                throttle_time=NO_THROTTLE, topics=tuple(refusals), next_cursor=None
             )
         )
     named_topic = schema.element(type(request), "topics")

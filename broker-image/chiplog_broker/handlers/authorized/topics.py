@@ -42,11 +42,14 @@ def create_topics(asking: Asking) -> Steps[Verdict]:
         return None
 
     def merge(answer: Any) -> Steps[object]:
-        yield from ()
-        topics = [
-            without_config(topic) if topic.name in hidden else topic for topic in answer.topics
-        ]
-        return replace(answer, topics=(*topics, *map(not_created, sorted(denied))))
+        topics = []
+        for topic in answer.topics:
+            topics.append(without_config(topic) if topic.name in hidden else topic)
+            yield None
+        for name in sorted(denied):
+            topics.append(not_created(name))
+            yield None
+        return replace(answer, topics=tuple(topics))
 
     allowed = tuple(topic for topic in request.topics if topic.name not in denied)
     return Reduced(replace(request, topics=allowed), merge)

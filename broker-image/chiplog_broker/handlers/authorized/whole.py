@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from chiplog_broker.handlers.authorized.asking import FAILED, MESSAGES, Asking, Refused, Verdict
@@ -12,6 +13,7 @@ from chiplog_broker.handlers.groups import (
     leave_response,
     sync_response,
 )
+from chiplog_broker.server.dispatch import is_large
 from chiplog_core.authorizer.acls import Operation, ResourceType
 from chiplog_core.groups.answers import Joined, Left, Synced
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
@@ -32,9 +34,10 @@ class InCluster:
     """Makes the answer to a refused request from the request."""
 
     def __call__(self, asking: Asking) -> Steps[Verdict]:
-        yield from ()
         if asking.may_in_cluster(self.operation):
             return None
+        if is_large(asking.message):
+            return Refused((yield partial(self.refusal, asking.message)))
         return Refused(self.refusal(asking.message))
 
 
