@@ -100,7 +100,10 @@ def test_a_broker_that_is_added_gets_its_share_by_itself(
             f"brokers 3 to 4: started after {started_s:.1f} s, share moved {shared_s:.1f} s later: "
             f"{replicas[new]} replicas and {leaders[new]} leaders of {GROWN} (even: {GROWN // 4})"
         )
-        assert replicas[new] == leaders[new] == GROWN // 4
+        # Replicas of `orders` count, too, and only one broker has any that the rack of the new one
+        # may have: one more partition may make the numbers even instead.
+        assert leaders[new] == replicas[new]
+        assert GROWN // 4 <= replicas[new] <= GROWN // 4 + 1
         assert auto(cluster)["state"] == "Idle"
     finally:
         configure(cluster, autoRebalance=None, replicas=3)
