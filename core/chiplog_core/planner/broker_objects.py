@@ -133,7 +133,7 @@ def _wanted(
     named, bad_name = named_for_removal(cluster.metadata.annotations, world.brokers)
     wanted = staying_ids(world.brokers, cluster.spec.replicas, named)
     surplus = [broker_id for broker_id in existing if broker_id not in wanted]
-    ids = sorted({*wanted, *surplus})
+    ids = sorted({*wanted, *surplus, *_without_object(world)})
     if surplus and world.unreadable_maps:
         # A map that cannot be parsed may have more replicas than brokers would be left.
         return _Wanted(ids, _present_intents(world, ids))
@@ -158,6 +158,12 @@ def _wanted(
     intents |= dict.fromkeys(drained.intersection(ids), BrokerIntent.DRAIN)
     intents |= dict.fromkeys(leaving, BrokerIntent.REMOVE)
     return _Wanted(ids, intents, problems)
+
+
+def _without_object(world: World) -> frozenset[BrokerId]:
+    """The brokers with a StatefulSet whose Broker object is lost, as when etcd was restored while
+    they were added. They get an object again, so that they are emptied and removed like others."""
+    return frozenset(world.stateful_sets) - world.brokers.keys()
 
 
 def _present_intents(world: World, ids: list[BrokerId]) -> dict[BrokerId, BrokerIntent]:

@@ -63,6 +63,21 @@ def test_brokers_made_anew_are_of_the_same_cluster() -> None:
     assert len(kubernetes.brokers) == 3
 
 
+def test_a_broker_whose_object_was_lost_is_removed_in_steps() -> None:
+    """As when etcd was restored while it was added: its pod runs, and nothing is known of it."""
+    kubernetes = running(3)
+    lost = BrokerId(5)
+    kubernetes.stateful_sets = {lost: StatefulSetState(name="demo-broker-5")}
+    (created,) = creations(kubernetes)
+    assert created.resource.metadata.name == "demo-5"
+    kubernetes.execute([created])
+    assert lost in kubernetes.plan().brokers, "its StatefulSet stays until it is empty"
+    kubernetes.settle()
+    broker = kubernetes.brokers[lost].spec
+    assert (broker.intent, broker.retired) == (BrokerIntent.REMOVE, True)
+    assert kubernetes.plan().brokers == (1, 2, 3)
+
+
 def test_a_broker_that_does_not_read_stops_what_depends_on_all_and_no_more() -> None:
     kubernetes = running()
     kubernetes.apply(topic(partitions=3))
