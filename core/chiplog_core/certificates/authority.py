@@ -57,7 +57,9 @@ class CaCertificate:
         return self.not_before + BACKDATED
 
     def is_usable(self, now: datetime) -> bool:
-        return self.is_authority and now < self.not_after
+        """Whether it may issue certificates, and is valid. It is not valid yet if the clock was
+        ahead when it was made: no client accepts it then."""
+        return self.is_authority and self.not_before <= now < self.not_after
 
 
 class Request(StrEnum):

@@ -29,6 +29,7 @@ class Why(StrEnum):
 
     MISSING = "there is none"
     EXPIRES = "it expires"
+    NOT_YET_VALID = "it is not valid yet, because the clock was ahead"
     HOSTS = "the broker has other names or addresses"
     ISSUER = "the CA has another key"
 
@@ -44,6 +45,8 @@ def why_issued(
         return None
     if found is None:
         return Why.MISSING
+    if now < found.not_before:
+        return Why.NOT_YET_VALID
     if found.issuer != current.key_id:
         return Why.ISSUER
     if not hosts <= found.hosts:

@@ -225,3 +225,16 @@ def _check(cluster: Cluster) -> None:
             assert leaf is not None
             assert cluster.now < leaf.not_after
             assert leaf.issuer in authority_.trusted_keys(cluster.now)
+
+
+def test_a_clock_that_was_ahead_for_a_while_leaves_nothing_that_is_not_valid_yet() -> None:
+    ahead = certificate(at=NOW + 400 * DAY)
+    found = authority(ahead, certificate("b"))
+    assert found.current(NOW) is None
+    assert step_of(found) is Step.SIGN
+    assert kept(found, Step.SIGN, NOW) == (certificate("b"),)
+    assert found.trusted_keys(NOW) == {"b"}
+    # A broker's certificate is issued again, too.
+    now_valid = authority(certificate())
+    assert why_issued(issued(at=NOW + 400 * DAY), HOSTS, now_valid, TERM, NOW) is Why.NOT_YET_VALID
+    assert why_issued(issued(at=NOW + BACKDATED), HOSTS, now_valid, TERM, NOW) is None
