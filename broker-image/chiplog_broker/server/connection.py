@@ -104,6 +104,11 @@ class Connection(asyncio.BufferedProtocol):
         """Whether no request waits for its answer."""
         return not self._waiting
 
+    @property
+    def is_flooded(self) -> bool:
+        """Whether the client makes TLS itself send without end, and does not receive it."""
+        return self._tls is not None and self._tls.is_flooded
+
     # -- asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

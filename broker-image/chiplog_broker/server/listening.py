@@ -268,10 +268,14 @@ class Acceptor:
             self.sweep(self._clock.monotonic_s())
 
     def sweep(self, now_s: float) -> None:
-        """Close connections that are idle or too slow; release the buffers of inactive ones."""
+        """Close connections that are idle or too slow, or flood TLS; release the buffers of inactive
+        ones."""
         for connection, activity in list(self._connections.items()):
             login = connection.peer.sasl
             if login is not None and now_s > login.deadline_s:
+                connection.abort()
+            elif connection.is_flooded:
+                self._log("connection_closed", str(connection.peer), "it floods TLS with requests")
                 connection.abort()
             elif connection.frames_in != activity.frames or not connection.idle:
                 self._connections[connection] = Activity.of(connection, now_s)

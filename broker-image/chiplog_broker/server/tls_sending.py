@@ -22,6 +22,9 @@ PIECE_BYTES: Final = 256 * 1024
 TURN_BYTES: Final = 2**20
 # What the transport may hold at most behind the buffer that it reports: its limit, and a piece.
 HIDDEN_BYTES: Final = 64 * 1024 + PIECE_BYTES
+# More than this never waits in the transport, unless the client makes OpenSSL itself answer: to each
+# request for new keys (KeyUpdate of TLS 1.3), for example.
+MAX_IN_TRANSPORT_BYTES: Final = 2**20
 # Bytes that are received while the connection is not read, before the transport stops, too.
 READ_AHEAD_BYTES: Final = 64 * 1024
 
@@ -53,6 +56,12 @@ class TlsSender:
     def busy(self) -> bool:
         """Whether a part of an answer was not given to the transport yet."""
         return bool(self._unsent_pieces)
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether the client makes OpenSSL send more than the client receives. Such bytes are in no
+        memory account, and no limit of the transport stops them."""
+        return self._transport.get_write_buffer_size() > MAX_IN_TRANSPORT_BYTES
 
     @property
     def held_bytes(self) -> int:
