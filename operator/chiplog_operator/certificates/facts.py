@@ -1,6 +1,7 @@
 """What certificates in PEM say, as `chiplog_core.certificates` decides by it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -24,8 +25,24 @@ def fingerprint(certificate: x509.Certificate) -> str:
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
+@contextmanager
+def _parsing() -> Iterator[None]:
+    """Raises `ValueError` for what `cryptography` finds only when a part of a certificate is used,
+    and reports by exceptions of other kinds."""
+    try:
+        yield
+    except (
+        UnsupportedAlgorithm,
+        x509.DuplicateExtension,
+        x509.InvalidVersion,
+        x509.UnsupportedGeneralNameType,
+    ) as error:
+        raise ValueError(str(error)) from error
+
+
+@_parsing()
 def ca_facts(certificate: x509.Certificate) -> CaCertificate:
-    """A published certificate of a CA."""
+    """A published certificate of a CA. Raises `ValueError` if a part of it cannot be parsed."""
     return CaCertificate(
         fingerprint=fingerprint(certificate),
         key_id=key_id(certificate.public_key()),
@@ -35,6 +52,7 @@ def ca_facts(certificate: x509.Certificate) -> CaCertificate:
     )
 
 
+@_parsing()
 def server_facts(pem: str, authorities: Sequence[x509.Certificate]) -> Issued:
     """A broker's certificate. Raises `ValueError` if it cannot be parsed."""
     certificate = read_certificates(pem)[0]

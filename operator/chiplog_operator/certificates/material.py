@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 
 from chiplog_core.certificates.authority import (
     BACKDATED,
@@ -127,7 +128,7 @@ class ServerMaterial:
             public_key = read_certificates(certificate)[0].public_key()
             if key_id(read_key(key).public_key()) != key_id(public_key):
                 return None
-        except ValueError:
+        except (ValueError, UnsupportedAlgorithm):
             return None
         return cls(certificate=certificate, key=key, facts=facts)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
 from chiplog_operator.certificates.facts import fingerprint
@@ -35,6 +36,6 @@ class Truststore:
         """The fingerprints of the certificates; none if the truststore cannot be read."""
         try:
             found = pkcs12.load_pkcs12(self.data, self.password.encode())
-        except ValueError:
+        except (ValueError, UnsupportedAlgorithm):
             return set()
         return {fingerprint(one.certificate) for one in found.additional_certs}

@@ -262,6 +262,19 @@ def cluster_key(cluster: BrokerCluster) -> ClusterKey:
     return ClusterKey(cluster.metadata.namespace, cluster.metadata.name)
 
 
+UNSUPPORTED_CURVE = """-----BEGIN CERTIFICATE-----
+MIIBKDCB9KADAgECAhRCPmbCI2CMgHqCqaHW1XuPkhWS3DAKBggqhkjOPQQDAjAP
+MQ0wCwYDVQQDDARtaW5lMCAXDTI2MTEyOTA5MjQwMloYDzIxMjYxMTA1MDkyNDAy
+WjAPMQ0wCwYDVQQDDARtaW5lMDIwEAYHKoZIzj0CAQYFK4EEAAYDHgAExzLbnVNA
+qcoNH8xcIVdrBbolGJzYdbY9pwLT8aNTMFEwHQYDVR0OBBYEFCDX6hLz0uVlRrLD
+lSd+6w0uYKpGMB8GA1UdIwQYMBaAFCDX6hLz0uVlRrLDlSd+6w0uYKpGMA8GA1Ud
+EwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDIwAwIAIOe/cnSATuxwT9Iw5l+qICDn65
+wizD614uJnwSae93
+-----END CERTIFICATE-----
+"""
+"""A certificate for a key of the curve secp112r1."""
+
+
 @pytest.mark.parametrize(
     ("secrets", "problem"),
     [
@@ -270,6 +283,13 @@ def cluster_key(cluster: BrokerCluster) -> ClusterKey:
         (
             [given("demo-cluster-ca-cert", ca_crt="x"), given("demo-cluster-ca", ca_key="x")],
             "cannot be parsed",
+        ),
+        (
+            [
+                given("demo-cluster-ca-cert", ca_crt=UNSUPPORTED_CURVE),
+                given("demo-cluster-ca", ca_key=new_key()),
+            ],
+            "cannot be parsed (Curve 1.3.132.0.6 is not supported)",
         ),
     ],
 )
