@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.tls_kit import Pki, Run, serving, until
+from tests.server.tls_kit import Pki, serving, until
 
 if TYPE_CHECKING:
     from tests.conftest import Kit
@@ -32,18 +32,24 @@ def openssl() -> ctypes.CDLL:
     return library
 
 
-def test_updates_of_keys_do_not_fill_the_memory(
-    kit: "Kit", pki: Pki, run: Run, openssl: ctypes.CDLL
-) -> None:
+def test_updates_of_keys_do_not_fill_the_memory(kit: "Kit", pki: Pki, openssl: ctypes.CDLL) -> None:
     async def scenario() -> None:
         async with serving(kit, pki.settings()) as acceptor:
             address, context = kit.broker.addresses["tls"], pki.context()
             flood = asyncio.create_task(asyncio.to_thread(_flood, openssl, address, context))
             await until(lambda: acceptor._connections)
-            await until(lambda: not acceptor._connections)  # after the next sweep
+            (connection,) = acceptor._connections
+            accepted = connection.transport.get_extra_info("socket")
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+
+            def is_closed() -> bool:
+                acceptor.sweep(0.0)
+                return not acceptor._connections
+
+            await until(is_closed, 50)
             await asyncio.wait_for(flood, 10)
 
-    run(scenario)
+    kit.run(scenario)
 
 
 def _flood(openssl: ctypes.CDLL, address: tuple[str, int], context: ssl.SSLContext) -> None:
