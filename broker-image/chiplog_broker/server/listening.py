@@ -268,7 +268,7 @@ class Acceptor:
             self.sweep(self._clock.monotonic_s())
 
     def sweep(self, now_s: float) -> None:
-        """Close connections that are idle or too slow, or flood TLS; release the buffers of inactive
+        """Close connections that are idle, too slow or flooding; release the buffers of inactive
         ones."""
         for connection, activity in list(self._connections.items()):
             login = connection.peer.sasl

@@ -22,8 +22,8 @@ PIECE_BYTES: Final = 256 * 1024
 TURN_BYTES: Final = 2**20
 # What the transport may hold at most behind the buffer that it reports: its limit, and a piece.
 HIDDEN_BYTES: Final = 64 * 1024 + PIECE_BYTES
-# More than this never waits in the transport, unless the client makes OpenSSL itself answer: to each
-# request for new keys (KeyUpdate of TLS 1.3), for example.
+# More than this never waits in the transport, unless the client makes OpenSSL itself answer: for
+# example, to each request for new keys (KeyUpdate of TLS 1.3).
 MAX_IN_TRANSPORT_BYTES: Final = 2**20
 # Bytes that are received while the connection is not read, before the transport stops, too.
 READ_AHEAD_BYTES: Final = 64 * 1024

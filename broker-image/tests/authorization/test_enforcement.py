@@ -342,3 +342,29 @@ def test_thousands_of_denied_partitions_are_answered(kit: "Kit") -> None:
             assert len(result.partition_result) == 2_000
 
     kit.run(scenario)
+
+
+def test_a_group_named_many_times_is_answered_with_its_own_denied_topics(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with people(kit) as they:
+            await they.admin.create("orders", partitions=1)
+            await they.allow("read group g,describe topic orders")
+            types = they.alice.types(ApiKey.OFFSET_FETCH, 8)
+            topic = types.OffsetFetchRequestTopics
+            groups = tuple(
+                types.OffsetFetchRequestGroup(
+                    group_id="g",
+                    topics=(
+                        topic(name="orders", partition_indexes=(number,)),
+                        topic(name=f"denied-{number}", partition_indexes=(0,)),
+                    ),
+                )
+                for number in range(100)
+            )
+            request = types.OffsetFetchRequest(groups=groups, require_stable=False)
+            answer = await they.alice.ask(ApiKey.OFFSET_FETCH, request, 8)
+            assert [[topic.name for topic in one.topics] for one in answer.groups] == [
+                ["orders", f"denied-{number}"] for number in range(100)
+            ]
+
+    kit.run(scenario)

@@ -101,9 +101,8 @@ def offset_fetch(asking: Asking) -> Steps[Verdict]:
     """DESCRIBE for each group and for each topic; of all offsets of a group, those of denied topics
     are left out."""
     request: OffsetFetchRequest = asking.message
-    allowed: list[WantedGroup] = []
+    allowed: dict[WantedGroup, list[WantedTopic]] = {}
     refused: list[FoundGroup] = []
-    hidden: dict[str, list[WantedTopic]] = {}
     count = 0
     for wanted in request.groups:
         count += 1
@@ -112,23 +111,20 @@ def offset_fetch(asking: Asking) -> Steps[Verdict]:
         if not asking.may(Operation.DESCRIBE, ResourceType.GROUP, wanted.group_id):
             refused.append(not_fetched(asking, wanted))
             continue
-        topics = []
+        topics, denied = [], []
         for topic in wanted.topics or ():
             count += 1
             if not count % NAMES_PER_STEP:
                 yield None
-            if may_use(asking, Operation.DESCRIBE, topic.topic):
-                topics.append(topic)
-            else:
-                hidden.setdefault(wanted.group_id, []).append(topic)
-        is_all = wanted.topics is None
-        allowed.append(wanted if is_all else wanted._replace(topics=tuple(topics)))
-    if not refused and not hidden and all(one.topics is not None for one in allowed):
+            is_allowed = may_use(asking, Operation.DESCRIBE, topic.topic)
+            (topics if is_allowed else denied).append(topic)
+        reduced = wanted if wanted.topics is None else wanted._replace(topics=tuple(topics))
+        allowed.setdefault(reduced, []).extend(denied)
+    is_reduced = refused or any(allowed.values())
+    if not is_reduced and all(one.topics is not None for one in allowed):
         return None
-    of_all = {one.group_id for one in allowed if one.topics is None}
     return Reduced(
-        request._replace(groups=tuple(allowed)),
-        partial(merge_offsets, asking, of_all, hidden, refused),
+        request._replace(groups=tuple(allowed)), partial(merge_offsets, asking, allowed, refused)
     )
 
 
@@ -141,20 +137,20 @@ def not_fetched(asking: Asking, wanted: WantedGroup) -> FoundGroup:
 
 def merge_offsets(
     asking: Asking,
-    of_all: set[str],
-    hidden: dict[str, list[WantedTopic]],
+    allowed: dict[WantedGroup, list[WantedTopic]],
     refused: list[FoundGroup],
     answer: OffsetFetchResponse,
 ) -> Steps[object]:
-    """The answer without the topics that the client may not see (groups in `of_all`), with errors
-    for the denied topics that it named (`hidden`), and with the denied groups."""
+    """The answer with errors for the denied topics that the request names (`allowed`: by the part
+    of the request that was handled, in the order of the answer), without other topics that the
+    client may not see, and with the denied groups."""
     groups = []
-    for found in answer.groups:
+    for found, (wanted, denied) in zip(answer.groups, allowed.items(), strict=True):
         topics: list[FoundTopic] = list(found.topics)
         if found.error_code is ErrorCode.none:
-            if found.group_id in of_all:
+            if wanted.topics is None:
                 topics = [topic for topic in topics if sees_topic(asking, topic.topic)]
-            topics += [no_offsets(topic) for topic in hidden.get(found.group_id, ())]
+            topics += map(no_offsets, denied)
         groups.append(found._replace(topics=tuple(topics)))
         yield None
     return OffsetFetchResponse((*groups, *refused))
