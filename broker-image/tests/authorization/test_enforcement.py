@@ -368,3 +368,20 @@ def test_a_group_named_many_times_is_answered_with_its_own_denied_topics(kit: "K
             ]
 
     kit.run(scenario)
+
+
+@pytest.mark.parametrize("count", [300, 2_000])
+def test_a_denied_batch_without_answer_closes_the_connection_of_a_large_produce_too(
+    kit: "Kit", count: int
+) -> None:
+    async def scenario() -> None:
+        async with people(kit) as they:
+            await they.admin.create("allowed", partitions=1)
+            await they.allow("write topic allowed")
+            request = they.alice.produce_request("allowed", kit.batch(b"value"))
+            (topic,) = request.topic_data
+            topics = [topic] * count + [_named(topic, "denied")]
+            await they.alice.send(ApiKey.PRODUCE, _with_topics(request, *topics, acks=0))
+            assert await they.alice.is_closed()
+
+    kit.run(scenario)

@@ -98,9 +98,9 @@ class Guard:
         if isinstance(outcome, asyncio.Future):
             return outcome
         if isinstance(outcome, CoroutineType):
-            return self._complete(outcome, merge)
+            return self._complete(outcome, verdict, merge)
         if isinstance(outcome, SlowRequest):
-            return SlowRequest(self._complete(outcome.work, merge))
+            return SlowRequest(self._complete(outcome.work, verdict, merge))
         if outcome is None:
             check_unanswered(verdict)
             return None
@@ -113,10 +113,14 @@ class Guard:
             return answer
         return self._long_work.run(steps, self._long_work.slices())
 
-    async def _complete(self, work: Coroutine[Any, Any, object], merge: Merge) -> object:
+    async def _complete(
+        self, work: Coroutine[Any, Any, object], verdict: Reduced | None, merge: Merge
+    ) -> object:
         """The completed answer of a handler's coroutine; a future of an encoded answer and None as
         they are."""
         outcome = await work
+        if outcome is None:
+            check_unanswered(verdict)
         if outcome is None or isinstance(outcome, asyncio.Future):
             return outcome
         return await self._long_work.run(merge(outcome), self._long_work.slices())
