@@ -76,9 +76,9 @@ class Authority:
             names = [x509.DNSName(host)]
         return self._issue(common_name("broker"), ExtendedKeyUsageOID.SERVER_AUTH, names, days)
 
-    def client(self, name: str) -> Issued:
+    def client(self, name: str, days: float = 30) -> Issued:
         """The certificate of a client with this common name."""
-        return self._issue(common_name(name), ExtendedKeyUsageOID.CLIENT_AUTH, [], 30)
+        return self._issue(common_name(name), ExtendedKeyUsageOID.CLIENT_AUTH, [], days)
 
     def _issue(
         self,
@@ -113,7 +113,7 @@ def common_name(name: str) -> x509.Name:
 
 
 def unsigned(
-    issuer: x509.Name, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: int = 30
+    issuer: x509.Name, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: float = 30
 ) -> x509.CertificateBuilder:
     """What all certificates have in common."""
     now = datetime.datetime.now(datetime.UTC)

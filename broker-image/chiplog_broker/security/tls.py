@@ -201,11 +201,17 @@ def fingerprint(certificate: bytes) -> str:
     return hashlib.sha256(certificate).hexdigest()
 
 
-def principal_of(connection: ssl.SSLObject | None) -> str:
+def principal_of(connection: ssl.SSLObject | None, now_s: float) -> str:
     """The principal of a client after the handshake: the subject of its certificate, which OpenSSL
-    has verified, or `ANONYMOUS` without one."""
+    has verified, or `ANONYMOUS` without one. `now_s` is the time since 1970. Raises `ValueError`
+    for a certificate that has expired since: OpenSSL does not verify it when a session is resumed.
+    """
     certificate = None if connection is None else connection.getpeercert(binary_form=True)
-    return ANONYMOUS if certificate is None else f"User:{distinguished_name(certificate)}"
+    if certificate is None:
+        return ANONYMOUS
+    if now_s > not_after_s(certificate):
+        raise ValueError("the certificate of a resumed session has expired")
+    return f"User:{distinguished_name(certificate)}"
 
 
 def reason(problem: Exception) -> str:

@@ -164,8 +164,10 @@ class Acceptor:
     def _secured_peer(self, connection: Connection, host: str, port: int) -> Peer | None:
         """The client of a connection whose TLS handshake is complete; None refuses it."""
         try:
-            principal = principal_of(connection.transport.get_extra_info("ssl_object"))
-        except ValueError as problem:  # OpenSSL has read it, and a trusted CA has signed it
+            principal = principal_of(
+                connection.transport.get_extra_info("ssl_object"), self._clock.now_ms() / 1000
+            )
+        except ValueError as problem:  # it was valid once, and a trusted CA has signed it
             self._quota.leave(host)
             self.handshake_failed(f"{host}:{port}", str(problem))
             return None

@@ -199,3 +199,23 @@ def test_the_expiry_of_what_is_served_is_a_metric(kit: "Kit", pki: Pki) -> None:
             assert found == files_of(acceptor).current().not_after_s
 
     kit.run(scenario)
+
+
+def test_a_client_whose_certificate_has_expired_cannot_resume_its_session(
+    kit: "Kit", pki: Pki, run: Run
+) -> None:
+    async def scenario() -> None:
+        settings = pki.settings(ClientAuth.REQUIRED, protocols=("TLSv1.2",))
+        async with serving(kit, settings):
+            address = kit.broker.addresses["tls"]
+            lifetime_s = 5
+            context = pki.context(pki.clients.client("orders", days=lifetime_s / 86_400))
+            session, _ = await asyncio.to_thread(shake_hands, address, context, None)
+            assert session is not None
+            _, was_resumed = await asyncio.to_thread(shake_hands, address, context, session)
+            assert was_resumed
+            await asyncio.sleep(lifetime_s + 1)
+            with pytest.raises(OSError, match=r"EOF|end of the stream|reset"):
+                await asyncio.to_thread(shake_hands, address, context, session)
+
+    run(scenario)
