@@ -12,10 +12,12 @@ Connections keep the context that they were accepted with.
 
 import hashlib
 import logging
+import os
 import re
 import ssl
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -87,7 +89,7 @@ class TlsFiles:
         """The generation for a connection that is accepted now."""
         now_s = self._clock.monotonic_s()
         is_full = self._current.context.session_stats()["number"] >= MAX_CACHED_SESSIONS
-        if now_s - self._read_s >= REREAD_AFTER_S or (is_full and not self._unreadable):
+        if now_s - self._read_s >= REREAD_AFTER_S or is_full:
             self._read_s = now_s
             self._reread(is_full=is_full)
         return self._current
@@ -107,8 +109,31 @@ class TlsFiles:
             if not self._unreadable:
                 logger.warning("certificate_unreadable", extra={"reason": reason(problem)})
             self._unreadable = True
+            self._trust_only(is_full=is_full)
             return
         self._unreadable = False
+        self._use(content, found)
+
+    def _trust_only(self, *, is_full: bool) -> None:
+        """Keep the certificate in memory, but trust the CAs that the files have now: one that was
+        removed must not be trusted because something else is broken."""
+        content = self._content
+        if self._settings.truststore is not None:
+            with suppress(OSError, ValueError):
+                trusted = truststore_file(self._settings.truststore).read_bytes()
+                if certificates_of(trusted):
+                    content = replace(content, trusted=trusted)
+        try:
+            if content == self._content and not is_full:
+                return
+            with in_memory(content.chain) as chain, in_memory(content.key) as key:
+                found = context_of(self._settings, content, (chain, key))
+        except (OSError, ValueError):
+            return  # it was logged
+        self._use(content, found)
+
+    def _use(self, content: "Content", found: Generation) -> None:
+        """Use a new generation from now on."""
         if content != self._content:
             logger.info(
                 "certificate_changed",
@@ -154,24 +179,43 @@ def truststore_file(location: Path) -> Path:
 def generation(settings: TlsSettings, content: Content) -> Generation:
     """Create a context of what the files have. Raises `OSError` or `ValueError` if that cannot be
     used, for example if the key does not belong to the certificate."""
+    found = context_of(settings, content, keystore_files(settings.keystore))
+    if read_content(settings) != content:
+        raise ValueError("the files have changed while they were read")
+    return found
+
+
+def context_of(
+    settings: TlsSettings, content: Content, keystore: tuple[str | Path, str | Path]
+) -> Generation:
+    """As `generation`, with the certificate chain and the key from these two files, which have the
+    same content."""
     certificates, trusted = certificates_of(content.chain), certificates_of(content.trusted)
     if not certificates:
         raise ValueError(f"{settings.keystore} has no certificate")
     context = new_context(settings)
     # An empty password: OpenSSL would ask for that of an encrypted key on the terminal.
-    context.load_cert_chain(*keystore_files(settings.keystore), password="")
+    context.load_cert_chain(*keystore, password="")
     if settings.truststore is not None:
         if not trusted:
             raise ValueError(f"{settings.truststore} has no certificate")
         context.load_verify_locations(cadata=b"".join(trusted))
-    if read_content(settings) != content:
-        raise ValueError("the files have changed while they were read")
     return Generation(
         context,
         fingerprint(certificates[0]),
         not_after_s(certificates[0]),
         tuple(sorted(map(fingerprint, trusted))),
     )
+
+
+@contextmanager
+def in_memory(content: bytes) -> Iterator[str]:
+    """The path of a file with this content that is on no disk: `ssl` reads keys from files only."""
+    descriptor = os.memfd_create("tls")
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        yield f"/proc/self/fd/{descriptor}"
 
 
 def new_context(settings: TlsSettings) -> ssl.SSLContext:

@@ -119,6 +119,31 @@ def test_the_cas_of_clients_change_with_their_file(tmp_path: Path) -> None:
     assert files.current().trusted == (left,)
 
 
+def test_a_removed_ca_is_not_trusted_although_the_key_is_broken_then(tmp_path: Path) -> None:
+    clock = Clock()
+    settings = secret(tmp_path)
+    others = [Authority.create("one"), Authority.create("two")]
+    truststore = others[0].write(tmp_path / "cas", others[1])
+    files = TlsFiles(TlsSettings(settings.keystore, truststore, ClientAuth.REQUIRED), clock)
+    first = files.current()
+    (settings.keystore / "tls.key").write_bytes(b"broken")
+    others[1].write(truststore)
+    clock.s = 1
+    second = files.current()
+    assert len(second.trusted) == 1
+    assert len(second.context.get_ca_certs()) == 1
+    assert second.fingerprint == first.fingerprint
+    clock.s = 2
+    assert files.current() is second
+    # The key that is in use is still the old one, and it is still complete.
+    (settings.keystore / "tls.crt").unlink()
+    others[0].write(truststore)
+    clock.s = 3
+    third = files.current()
+    assert third.trusted != second.trusted
+    assert third.fingerprint == first.fingerprint
+
+
 def encrypted_key(directory: Path) -> None:
     key = serialization.load_pem_private_key((directory / "tls.key").read_bytes(), None)
     (directory / "tls.key").write_bytes(
@@ -153,13 +178,17 @@ def test_nothing_weak_is_offered(tmp_path: Path) -> None:
         assert cipher["protocol"] == "TLSv1.3" or cipher["kea"] == "kx-ecdhe"
 
 
+@pytest.mark.parametrize("is_broken", [False, True])
 def test_a_context_does_not_collect_sessions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_broken: bool
 ) -> None:
     """OpenSSL would keep 20,480 of them."""
     monkeypatch.setattr(tls, "MAX_CACHED_SESSIONS", 3)
     clock = Clock()
     files = TlsFiles(secret(tmp_path), clock)
+    if is_broken:
+        (tmp_path / "server" / "tls.key").write_bytes(b"broken")
+        clock.s = 1
     first = files.current()
     for _ in range(3):
         assert files.current() is first
