@@ -197,19 +197,22 @@ class Applier:
         wanted = self._wanted(known, cluster, wanted_brokers, node_ports_of(brokers.values()))
         # One result per write, as `_try_one` returns it.
         results: list[str | None] = [*known.certified.problems]
-        waits_s, known.is_taken = [APPLY_AGAIN_S], False
+        waits_s, known.is_taken, is_written = [APPLY_AGAIN_S], False, True
         for kind in build.KINDS:
             # StatefulSets come last: no broker may start with a Secret of somebody else, or lack
             # one that it mounts.
-            known.has_certificates = known.certified.may_start and not known.is_taken
+            known.has_certificates = known.certified.may_start and is_written and not known.is_taken
             if kind is kinds.STATEFUL_SETS and not known.has_certificates:
                 break
             of_kind = [manifest for manifest in wanted if manifest["kind"] == kind.kind]
             with_waits = [(self._due_in_s(key, kind, manifest), manifest) for manifest in of_kind]
             waits_s += [wait_s for wait_s, _ in with_waits if wait_s > 0]
-            results += await self._apply_all(
+            written = await self._apply_all(
                 key, kind, [manifest for wait_s, manifest in with_waits if wait_s <= 0]
             )
+            results += written
+            if kind is kinds.SECRETS:
+                is_written = all(result is None for result in written)
         results += await self._grow_claims(key, cluster)
         results += await self._claim_owners.update(key, cluster)
         keep = {(manifest["kind"], key_of(manifest).name) for manifest in wanted}

@@ -2,6 +2,7 @@
 
 import base64
 import random
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -494,3 +495,28 @@ def _check_trust(bench: Any) -> None:
         assert issuers, "a broker shows a certificate that clients do not trust"
         for ca in issuers:
             leaf.verify_directly_issued_by(ca)
+
+
+def test_no_broker_restarts_for_a_certificate_that_cannot_be_written(
+    bench: Any, shell: Shell
+) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        plain = replace(cluster, spec=replace(cluster.spec, listeners=()))
+        await shell.apply(plain)
+        before = bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["spec"]
+        bench.api.fault = lambda call: (
+            Forbidden("exceeded quota")
+            if (call.verb, call.name) == ("create", "demo-broker-certs")
+            else None
+        )
+        (problem,) = (await shell.apply(cluster)).problems
+        assert problem == "Secret demo-broker-certs is refused: exceeded quota"
+        assert bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["spec"] == before
+        assert revisions(shell, cluster) == set()
+        bench.api.fault = lambda _: None
+        assert (await shell.apply(cluster)).problems == ()
+        assert bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["spec"] != before
+        assert len(revisions(shell, cluster)) == 1
+
+    bench.run(scenario())

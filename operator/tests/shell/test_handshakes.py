@@ -85,9 +85,9 @@ def test_another_name_or_another_ca_is_refused(tmp_path: Path) -> None:
 
 def test_clients_that_trust_only_the_old_certificate_accept_a_renewed_ca(tmp_path: Path) -> None:
     """For a renewal with the same key, nobody has to read anything again."""
-    from_now = datetime.now(UTC)
-    old = made()
-    renewed = old.advanced("demo cluster-ca", (), TERM, from_now + timedelta(days=340))
+    now = datetime.now(UTC)
+    old = CaMaterial().advanced("demo cluster-ca", (), TERM, now - timedelta(days=340))
+    renewed = old.advanced("demo cluster-ca", (), TERM, now)
     assert renewed.pems != old.pems
     asyncio.run(handshake(serving(tmp_path, issue(renewed)), trusting(old), "127.0.0.1"))
 
