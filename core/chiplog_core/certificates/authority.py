@@ -57,9 +57,13 @@ class CaCertificate:
         return self.not_before + BACKDATED
 
     def is_usable(self, now: datetime) -> bool:
-        """Whether it may issue certificates, and is valid. It is not valid yet if the clock was
-        ahead when it was made: no client accepts it then."""
-        return self.is_authority and self.not_before <= now < self.not_after
+        """Whether it may issue certificates, and has not expired."""
+        return self.is_authority and now < self.not_after
+
+    def is_valid(self, now: datetime) -> bool:
+        """Whether it is usable now. It is not valid yet if the clock was ahead when it was made: no
+        client accepts it then."""
+        return self.is_usable(now) and self.not_before <= now
 
 
 class Request(StrEnum):
@@ -82,7 +86,7 @@ class Authority:
 
     def current(self, now: datetime) -> CaCertificate | None:
         """The certificate to issue from: the one of the private key that is valid the longest."""
-        own = [one for one in self.certificates if one.key_id == self.key_id and one.is_usable(now)]
+        own = [one for one in self.certificates if one.key_id == self.key_id and one.is_valid(now)]
         return max(own, key=lambda one: (one.not_after, one.fingerprint), default=None)
 
     def trusted_keys(self, now: datetime) -> frozenset[str]:

@@ -520,3 +520,22 @@ def test_no_broker_restarts_for_a_certificate_that_cannot_be_written(
         assert len(revisions(shell, cluster)) == 1
 
     bench.run(scenario())
+
+
+def test_a_clock_that_was_ahead_for_a_while_keeps_no_client_out(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[MUTUAL])
+        await shell.apply(cluster)
+        (ca,) = certificates(bench, "demo-cluster-ca-cert")
+        days = 400
+        await later(bench, shell, cluster, days * DAY_S)
+        bench.clock.jump(-days * DAY_S)
+        await later(bench, Shell(bench), cluster, 0)
+        now = bench.clock.now()
+        (also,) = certificates(bench, "demo-cluster-ca-cert")
+        assert (also.public_key(), also.subject) == (ca.public_key(), ca.subject)
+        (clients_ca,) = certificates(bench, "demo-clients-ca-cert")
+        for one in (also, clients_ca, *certificates(bench, "demo-broker-certs", "1.crt")):
+            assert one.not_valid_before_utc <= now < one.not_valid_after_utc
+
+    bench.run(scenario())
