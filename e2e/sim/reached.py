@@ -39,6 +39,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "chiplog_broker.ports.net": "sockets",
     "chiplog_broker.ports.rng": "the machine's chance",
     "chiplog_broker.ports.system_disk": "files",
+    "chiplog_broker.server.exposition.certificates": "what Prometheus asks over HTTP",
     "chiplog_broker.server.exposition.cleaner": "what Prometheus asks over HTTP",
     "chiplog_broker.server.exposition.disk": "what Prometheus asks over HTTP",
     "chiplog_broker.server.exposition.partitions": "what Prometheus asks over HTTP",
@@ -58,6 +59,16 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "chiplog_core.version": "what --version prints",
 }
 WAITING: Final = (
+    "chiplog_broker.handlers.acls",
+    "chiplog_broker.handlers.authorized",
+    "chiplog_broker.metadata.standalone_acls",
+    "chiplog_broker.security.alerts",
+    "chiplog_broker.security.audit",
+    "chiplog_broker.security.authorization",
+    "chiplog_broker.security.tls",
+    "chiplog_broker.security.x509",
+    "chiplog_broker.server.tls_accepting",
+    "chiplog_broker.server.tls_sending",
     "chiplog_broker.coordinator.resetting",
     "chiplog_broker.groups.reset_value",
     "chiplog_broker.groups.retention_value",
@@ -70,6 +81,8 @@ WAITING: Final = (
     "chiplog_broker.handlers.log_positions",
     "chiplog_broker.handlers.slices",
     "chiplog_broker.server.inquiries",
+    "chiplog_core.authorizer",
+    "chiplog_core.certificates",
     "chiplog_core.cron",
     "chiplog_core.group_watch",
     "chiplog_core.groups.reset",
@@ -92,7 +105,8 @@ WAITING: Final = (
     "chiplog_core.validate.verification",
 )
 """Modules, with all in them, that nothing in these simulations calls: for ConsumerGroups, which
-need HTTP between operator and brokers, for transactions, Rebalances and Spark jobs."""
+need HTTP between operator and brokers, for transactions, Rebalances and Spark jobs, for TLS and
+for users."""
 OPERATORS_LOOP: Final = (
     "apply",
     "cached_api",
