@@ -85,7 +85,7 @@ class Authority:
         subject: x509.Name,
         usage: x509.ObjectIdentifier,
         names: list[x509.GeneralName],
-        days: int,
+        days: float,
     ) -> Issued:
         key = ec.generate_private_key(ec.SECP256R1())
         # OpenSSL finds the right one of two CAs with the same name only by this identifier.

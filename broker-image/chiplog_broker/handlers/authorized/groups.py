@@ -111,7 +111,8 @@ def offset_fetch(asking: Asking) -> Steps[Verdict]:
         if not asking.may(Operation.DESCRIBE, ResourceType.GROUP, wanted.group_id):
             refused.append(not_fetched(asking, wanted))
             continue
-        topics, denied = [], []
+        topics: list[WantedTopic] = []
+        denied: list[WantedTopic] = []
         for topic in wanted.topics or ():
             count += 1
             if not count % NAMES_PER_STEP:
