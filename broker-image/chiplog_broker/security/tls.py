@@ -12,17 +12,17 @@ Connections keep the context that they were accepted with.
 
 import hashlib
 import logging
-import os
 import re
 import ssl
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.file_in_memory import in_memory
 from chiplog_broker.security.alerts import AlertingContext
 from chiplog_broker.security.listener_security import ClientAuth, TlsSettings
 from chiplog_broker.security.sasl import ANONYMOUS
@@ -206,16 +206,6 @@ def context_of(
         not_after_s(certificates[0]),
         tuple(sorted(map(fingerprint, trusted))),
     )
-
-
-@contextmanager
-def in_memory(content: bytes) -> Iterator[str]:
-    """The path of a file with this content that is on no disk: `ssl` reads keys from files only."""
-    descriptor = os.memfd_create("tls")
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        yield f"/proc/self/fd/{descriptor}"
 
 
 def new_context(settings: TlsSettings) -> ssl.SSLContext:
