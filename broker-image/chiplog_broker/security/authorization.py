@@ -7,7 +7,7 @@ takes some microseconds (`chiplog_core.authorizer`); a kept one takes a fraction
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from chiplog_core.authorizer.acls import Acl, Operation, ResourceType
+from chiplog_core.authorizer.acls import MAX_FIELD_LENGTH, Acl, Operation, ResourceType
 from chiplog_core.authorizer.decision import Authorizer, Client
 from chiplog_core.authorizer.filters import AclFilter
 
@@ -16,6 +16,9 @@ MAX_KEPT: Final = 20_000
 names."""
 LONGEST_KEPT_NAME: Final = 249
 """Longer names are not kept; no topic has one."""
+LONGEST_KEPT_PRINCIPAL: Final = MAX_FIELD_LENGTH
+"""Decisions for longer principals are not kept; no ACL has one. Each connection has a text of its
+own, of up to 100 KB from its certificate."""
 ANYWHERE: Final = ""
 """In place of a name: the decision for any resource of the type. No resource has an empty name."""
 
@@ -104,6 +107,8 @@ class Authorization:
         self, question: tuple[Client, Operation, ResourceType, str], *, is_allowed: bool
     ) -> None:
         if len(question[-1]) > LONGEST_KEPT_NAME:
+            return
+        if len(question[0].principal) > LONGEST_KEPT_PRINCIPAL:
             return
         if len(self._kept) >= MAX_KEPT:
             self._kept.clear()

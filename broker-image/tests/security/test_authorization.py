@@ -3,7 +3,11 @@
 import pytest
 
 from chiplog_broker.security import authorization
-from chiplog_broker.security.authorization import LONGEST_KEPT_NAME, Authorization
+from chiplog_broker.security.authorization import (
+    LONGEST_KEPT_NAME,
+    LONGEST_KEPT_PRINCIPAL,
+    Authorization,
+)
 from chiplog_core.authorizer.acls import Acl, Operation, PatternType, Permission, ResourceType
 from chiplog_core.authorizer.decision import Authorizer, Client, Decision
 
@@ -58,6 +62,9 @@ def test_the_kept_decisions_are_limited(monkeypatch: pytest.MonkeyPatch) -> None
     long_name = "n" * (LONGEST_KEPT_NAME + 1)
     before = len(kept._kept)
     assert not kept.allows(ALICE, Operation.READ, TOPIC, long_name)
+    # The subject of a certificate may have 100 KB, once for each of its connections.
+    somebody = Client("User:" + "n" * LONGEST_KEPT_PRINCIPAL, ALICE.host)
+    assert not kept.allows(somebody, Operation.READ, TOPIC, "topic-1000")
     assert len(kept._kept) == before
 
 
