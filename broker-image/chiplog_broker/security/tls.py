@@ -51,6 +51,8 @@ VERIFY_MODES: Final = {
 # this many; connections may keep the old one, which must not hold more than they do themselves.
 MAX_CACHED_SESSIONS: Final = 32
 
+WITHOUT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
+"""OpenSSL's reasons for a client that begins with something else than TLS."""
 _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
 )
@@ -250,6 +252,8 @@ def principal_of(connection: ssl.SSLObject | None, now_s: float) -> str:
 
 def reason(problem: Exception) -> str:
     """Why a file cannot be used."""
+    if isinstance(problem, ssl.SSLError) and problem.reason in WITHOUT_TLS:
+        return "the client does not use TLS, but this listener does: set security.protocol=SSL"
     if isinstance(problem, ssl.SSLError) and problem.reason:
         return problem.reason.replace("_", " ").lower()
     return str(problem)

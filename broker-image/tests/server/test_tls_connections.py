@@ -219,3 +219,24 @@ def test_a_client_whose_certificate_has_expired_cannot_resume_its_session(
                 await asyncio.to_thread(shake_hands, address, context, session)
 
     run(scenario)
+
+
+def test_who_confuses_tls_and_plain_text_is_understood(
+    kit: "Kit", pki: Pki, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with serving(kit, pki.settings()):
+            reader, writer = await asyncio.open_connection(*kit.broker.addresses["tls"])
+            writer.write(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
+            await reader.read()
+            writer.close()
+            with pytest.raises((ConnectionError, ssl.SSLError)):
+                await asyncio.open_connection(*kit.broker.addresses["PLAINTEXT"], ssl=pki.context())
+
+            def reasons() -> set[str]:
+                return {getattr(one, "reason", "").partition(",")[0] for one in caplog.records}
+
+            expected = {"the client uses TLS", "the client does not use TLS"}
+            await until(lambda: reasons() >= expected)
+
+    run(scenario)

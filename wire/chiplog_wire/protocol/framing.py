@@ -53,6 +53,10 @@ class BufferMemory(Protocol):
         """Count the buffer's new size."""
 
 
+TLS_HANDSHAKE: Final = 0x1603
+"""The first two bytes of a client that begins with TLS, for the message to its user."""
+
+
 class FrameReader:
     """Collects bytes and returns frames, for `asyncio.BufferedProtocol` or `receive`.
 
@@ -206,6 +210,8 @@ class FrameReader:
             return int(size)
         if size <= 0:
             raise ProtocolViolation(f"frame length {size} is not positive")
+        if size >> 16 == TLS_HANDSHAKE:
+            raise ProtocolViolation("the client uses TLS, but this listener does not")
         raise ProtocolViolation(f"frame length {size} is above {self.max_frame_bytes}")
 
     def _check_large(self, size: int) -> None:
