@@ -358,7 +358,15 @@ class Broker:
         quotas = {
             is_internal: ConnectionQuota(
                 connection_limits(
-                    self._config, self.shares, self._descriptors, is_internal=is_internal
+                    self._config,
+                    self.shares,
+                    self._descriptors,
+                    is_internal=is_internal,
+                    have_tls=any(
+                        one.tls is not None
+                        for one in self._listeners
+                        if one.is_internal is is_internal
+                    ),
                 )
             )
             for is_internal in (False, True)
@@ -423,15 +431,17 @@ def connection_limits(
     descriptors: DescriptorShares,
     *,
     is_internal: bool,
+    have_tls: bool = False,
 ) -> ConnectionLimits:
     """The limits of the internal listener (`is_internal`), or of all other listeners together, from
-    Kafka's configuration keys and the available memory and descriptors."""
+    Kafka's configuration keys and the available memory and descriptors. `have_tls`: one of these
+    listeners uses TLS."""
     idle_ms = setting(config, keys.CONNECTIONS_MAX_IDLE_MS)
     frame_bytes = setting(config, keys.SOCKET_REQUEST_MAX_BYTES)
     budget_bytes = memory.brokers_bytes if is_internal else memory.clients_bytes
     # Connections get no descriptor with this number or a higher one: those are left for files.
     descriptors_below = descriptors.brokers_below if is_internal else descriptors.clients_below
-    derived = connection_shares(memory, descriptors_below)
+    derived = connection_shares(memory, descriptors_below, have_tls=have_tls)
     return ConnectionLimits(
         max_connections=or_derived(setting(config, keys.MAX_CONNECTIONS), derived.in_all),
         max_connections_per_ip=or_derived(

@@ -15,6 +15,9 @@ MIB: Final = 1024 * KIB
 _CONNECTION_BYTES: Final = 256 * KIB
 """Memory of the process per connection that it accepts. An idle connection takes about 6 KiB, and
 one with a small unfinished request 22 KiB; the rest is for everything else."""
+_TLS_CONNECTIONS_EACH: Final = 2
+"""A connection with TLS counts as so many: its transport keeps a buffer of 256 KiB for what it
+receives (uvloop's `SSL_READ_MAX_SIZE`), which stays in memory once it was used."""
 _FEWEST_CONNECTIONS: Final = 128
 _SESSION_PARTITION_BYTES: Final = 350
 """Memory of a partition in a fetch session."""
@@ -105,11 +108,15 @@ class ConnectionShares:
     """Less than all, so that one client address cannot use up all connections."""
 
 
-def connection_shares(memory: MemoryShares, clients_below: int) -> ConnectionShares:
+def connection_shares(
+    memory: MemoryShares, clients_below: int, *, have_tls: bool = False
+) -> ConnectionShares:
     """The default limits of connections: as many as memory and descriptors allow, in total, and
     three quarters of that for one client address. `clients_below` is the first descriptor number
-    that clients do not get; some numbers below it are left for files."""
-    in_all = max(min(memory.connections, clients_below - _LEAST_RESERVE), 1)
+    that clients do not get; some numbers below it are left for files. `have_tls`: all of them may
+    use TLS."""
+    connections = memory.connections // _TLS_CONNECTIONS_EACH if have_tls else memory.connections
+    in_all = max(min(connections, clients_below - _LEAST_RESERVE), 1)
     return ConnectionShares(in_all, max(in_all * 3 // 4, 1))
 
 

@@ -81,3 +81,11 @@ def test_memory_and_descriptors_bound_the_connections(
     found = connection_shares(memory_shares(memory_bytes), clients_below)
 
     assert (found.in_all, found.of_one_address) == (in_all, of_one_address)
+
+
+def test_connections_with_tls_count_twice() -> None:
+    """Each keeps a buffer of 256 KiB: together they stay within three quarters of a small pod."""
+    memory = memory_shares(256 * MIB)
+    found = connection_shares(memory, 1_000_000, have_tls=True)
+    assert found.in_all == memory.connections // 2
+    assert found.in_all * (256 * KIB + 40 * KIB) <= 256 * MIB * 3 // 4

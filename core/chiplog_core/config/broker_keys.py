@@ -371,8 +371,8 @@ MAX_CONNECTIONS = ConfigKey(
     default=MAX_INT32,
     minimum=0,
     doc="How many client connections a broker keeps open in total. 2147483647 means as many as "
-    "its memory allows: one for each 256 KiB. File descriptors that log files and other "
-    "brokers need are always reserved.",
+    "its memory allows: one for each 256 KiB, or for each 512 KiB if a listener has TLS. File "
+    "descriptors that log files and other brokers need are always reserved.",
 )
 MAX_CONNECTIONS_PER_IP = ConfigKey(
     name="max.connections.per.ip",
