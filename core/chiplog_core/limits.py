@@ -85,3 +85,16 @@ MAX_LABEL_LENGTH = 63
 
 MAX_MESSAGE_LENGTH = 32_768
 """Length of a condition's message, as in metav1.Condition."""
+
+MAX_USERS = 5_000
+MAX_SUPER_USERS = 100
+MAX_ACLS_PER_USER = 500
+MAX_ACL_OPERATIONS = 11
+"""Each of Kafka's operations once."""
+MAX_ACL_NAME_LENGTH = 1_024
+"""Characters of a resource's name, a host or a principal in an ACL."""
+MAX_ACCESS_LIST_BYTES = 1_000_000
+"""The users in an AccessList, as JSON: etcd accepts 1.5 MiB, with managed fields."""
+MAX_CREDENTIALS_BYTES = 700_000
+"""Names and values in the Secret with the verifiers of passwords, before Base64; the API server
+accepts 1 MiB."""

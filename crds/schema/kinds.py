@@ -1,5 +1,6 @@
 """All definitions, in the order in which people meet them."""
 
+from crds.schema.access_list import ACCESS_LIST
 from crds.schema.broker import BROKER
 from crds.schema.broker_cluster import BROKER_CLUSTER
 from crds.schema.consumer_group import CONSUMER_GROUP
@@ -16,4 +17,5 @@ DEFINITIONS = (
     REBALANCE,
     BROKER,
     PARTITION_MAP,
+    ACCESS_LIST,
 )

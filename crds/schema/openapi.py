@@ -20,6 +20,7 @@ from chiplog_core.manifest.shapes import (
     IntegerShape,
     ListShape,
     MapShape,
+    NumberShape,
     ObjectShape,
     QuantityShape,
     Shape,
@@ -78,6 +79,12 @@ def _integer(shape: IntegerShape, _audience: Audience) -> Schema:
     if shape.maximum < MAX_INT64:
         schema["maximum"] = shape.maximum
     return schema
+
+
+@schema_of.register
+def _number(shape: NumberShape, _audience: Audience) -> Schema:
+    """The schema of a number."""
+    return {"type": "number", "minimum": shape.minimum, "maximum": shape.maximum}
 
 
 @schema_of.register

@@ -140,6 +140,7 @@ def test_kinds_have_the_names_users_know() -> None:
         "Rebalance": ["reb"],
         "Broker": ["brk"],
         "PartitionMap": ["pmap"],
+        "AccessList": ["acl"],
     }
 
 

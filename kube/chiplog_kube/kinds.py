@@ -33,6 +33,8 @@ BROKERS = _own(api.BROKER)
 PARTITION_MAPS = _own(api.PARTITION_MAP)
 VERIFICATIONS = _own(api.VERIFICATION)
 REBALANCES = _own(api.REBALANCE)
+USERS = _own(api.USER)
+ACCESS_LISTS = _own(api.ACCESS_LIST)
 
 CONFIG_MAPS = Kind("v1", "ConfigMap", "configmaps")
 EVENTS = Kind("v1", "Event", "events")

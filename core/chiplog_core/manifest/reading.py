@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from functools import singledispatch
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from chiplog_core.limits import MAX_CONFIG_ENTRIES
 from chiplog_core.manifest.constraints import Pattern
@@ -25,6 +25,7 @@ from chiplog_core.manifest.shapes import (
     IntegerShape,
     ListShape,
     MapShape,
+    NumberShape,
     ObjectShape,
     QuantityShape,
     Shape,
@@ -98,6 +99,25 @@ def _integer(shape: IntegerShape, _unknown: Unknown) -> Reader:
         return value
 
     return read_integer
+
+
+@_reader.register
+def _number(shape: NumberShape, _unknown: Unknown) -> Reader:
+    """The reader of numbers within the shape's bounds."""
+    minimum, maximum = shape.minimum, shape.maximum
+
+    def read_number(value: object, path: str, problems: list[Problem]) -> object:
+        """Return the value; add a problem if it is no number within the bounds."""
+        if type(value) not in (int, float):  # a bool is an int to isinstance
+            problems.append(_wrong_type(value, path, "a number"))
+            return value
+        number = cast("float", value)
+        if not minimum <= number <= maximum:
+            remedy = f"set it to a number from {minimum} to {maximum}"
+            problems.append(Problem(path, f"is {value}", remedy))
+        return float(number)
+
+    return read_number
 
 
 @_reader.register

@@ -40,6 +40,14 @@ class IntegerShape:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberShape:
+    """A number in a range, with or without a fraction."""
+
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True)
 class TextShape:
     """A text of bounded length, with or without a pattern."""
 
@@ -133,6 +141,7 @@ class ObjectShape:
 Shape: TypeAlias = (
     BooleanShape
     | IntegerShape
+    | NumberShape
     | TextShape
     | ValueShape
     | QuantityShape
@@ -225,6 +234,9 @@ def _shape_of_plain_type(base: Any, constraints: tuple[object, ...], annotation:
     if base is int:
         bounds = _constraint(Range, constraints, annotation)
         return IntegerShape(bounds.minimum, bounds.maximum)
+    if base is float:
+        bounds = _constraint(Range, constraints, annotation)
+        return NumberShape(bounds.minimum, bounds.maximum)
     if base is str:
         length = _constraint(Length, constraints, annotation)
         patterns = [found for found in constraints if isinstance(found, Pattern)]

@@ -115,6 +115,11 @@ def clients_ca_key(cluster: str) -> str:
     return f"{cluster}-clients-ca"
 
 
+def scram_credentials(cluster: str) -> str:
+    """The Secret with the verifiers of the passwords of the cluster's users."""
+    return f"{cluster}-scram-credentials"
+
+
 def disruption_budget(cluster: str) -> str:
     """The PodDisruptionBudget over all brokers."""
     return f"{cluster}-brokers"

@@ -19,6 +19,7 @@ from chiplog_core.manifest.shapes import (
     IntegerShape,
     ListShape,
     MapShape,
+    NumberShape,
     ObjectShape,
     QuantityShape,
     Shape,
@@ -47,6 +48,11 @@ def _boolean(_shape: BooleanShape) -> st.SearchStrategy[bool]:
 @values.register
 def _integer(shape: IntegerShape) -> st.SearchStrategy[int]:
     return st.integers(shape.minimum, shape.maximum)
+
+
+@values.register
+def _number(shape: NumberShape) -> st.SearchStrategy[float]:
+    return st.floats(shape.minimum, shape.maximum)
 
 
 @values.register
