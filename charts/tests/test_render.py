@@ -85,7 +85,13 @@ def test_an_old_api_server_is_given_no_field_that_it_does_not_know(helm: Path) -
         }
 
     assert selectable("1.29.14") == set()
-    assert selectable("1.30.1") == {"Topic", "ConsumerGroup", "Verification", "Rebalance"}
+    assert selectable("1.30.1") == {
+        "Topic",
+        "ConsumerGroup",
+        "User",
+        "Verification",
+        "Rebalance",
+    }
 
 
 def test_the_definitions_have_the_annotations_of_the_values_and_are_kept(helm: Path) -> None:

@@ -88,7 +88,7 @@ MAX_MESSAGE_LENGTH = 32_768
 
 MAX_USERS = 5_000
 MAX_SUPER_USERS = 100
-MAX_ACLS_PER_USER = 500
+MAX_ACLS_PER_USER = 200
 MAX_ACL_OPERATIONS = 11
 """Each of Kafka's operations once."""
 MAX_ACL_NAME_LENGTH = 1_024
@@ -98,3 +98,6 @@ MAX_ACCESS_LIST_BYTES = 1_000_000
 MAX_CREDENTIALS_BYTES = 700_000
 """Names and values in the Secret with the verifiers of passwords, before Base64; the API server
 accepts 1 MiB."""
+MAX_USER_ACLS = 200
+"""Rules of one User, each of which may have several operations."""
+MAX_SECRET_ANNOTATIONS = 50

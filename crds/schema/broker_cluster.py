@@ -4,6 +4,7 @@ from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.model.auto_rebalance import AutoRebalanceMode
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.certificates import AuthenticationType
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, ListenerType
 from chiplog_core.model.storage import MIN_VOLUME_SIZE
 from chiplog_core.naming import ports
@@ -261,8 +262,9 @@ BROKER_CLUSTER = Definition(
                 field=".nodePortBase",
             ),
             Rule(
-                "!has(self.authentication) || self.tls",
-                "authentication of clients needs TLS: set tls to true",
+                "!has(self.authentication) || "
+                f"self.authentication.type != '{AuthenticationType.TLS}' || self.tls",
+                "authentication with type tls needs TLS: set tls to true",
                 field=".authentication",
             ),
             Rule(

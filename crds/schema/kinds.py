@@ -7,12 +7,14 @@ from crds.schema.consumer_group import CONSUMER_GROUP
 from crds.schema.partition_map import PARTITION_MAP
 from crds.schema.rebalance import REBALANCE
 from crds.schema.topic import TOPIC
+from crds.schema.user import USER
 from crds.schema.verification import VERIFICATION
 
 DEFINITIONS = (
     BROKER_CLUSTER,
     TOPIC,
     CONSUMER_GROUP,
+    USER,
     VERIFICATION,
     REBALANCE,
     BROKER,

@@ -7,12 +7,14 @@ from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
+from chiplog_core.model.user import User
 from chiplog_core.model.verification import Verification
 from chiplog_core.problems import InvalidManifest, Problem
 from chiplog_core.validate.broker_cluster import check_cluster, check_cluster_change
 from chiplog_core.validate.consumer_group import check_group, check_group_change
 from chiplog_core.validate.rebalance import check_rebalance, check_rebalance_change
 from chiplog_core.validate.topic import check_topic, check_topic_change
+from chiplog_core.validate.user import check_user, check_user_change
 from chiplog_core.validate.verification import check_verification, check_verification_change
 from crds.tests.files import model_of
 
@@ -28,7 +30,7 @@ def problems_of(manifest: dict[str, Any], before: dict[str, Any] | None) -> tupl
     return (*_alone(value), *_changed(model_of(before).from_manifest(before), value))
 
 
-def _alone(value: Resource) -> tuple[Problem, ...]:
+def _alone(value: Resource) -> tuple[Problem, ...]:  # noqa: PLR0911 - one for each kind
     match value:
         case Topic():
             return check_topic(value)
@@ -40,11 +42,15 @@ def _alone(value: Resource) -> tuple[Problem, ...]:
             return check_verification(value)
         case Rebalance():
             return check_rebalance(value)
+        case User():
+            return check_user(value)
         case _:
             return ()
 
 
-def _changed(before: Resource, after: Resource) -> tuple[Problem, ...]:
+def _changed(  # noqa: PLR0911 - one for each kind
+    before: Resource, after: Resource
+) -> tuple[Problem, ...]:
     match before, after:
         case Topic(), Topic():
             return check_topic_change(before, after)
@@ -56,5 +62,7 @@ def _changed(before: Resource, after: Resource) -> tuple[Problem, ...]:
             return check_verification_change(before, after)
         case Rebalance(), Rebalance():
             return check_rebalance_change(before, after)
+        case User(), User():
+            return check_user_change(before, after)
         case _:
             return ()

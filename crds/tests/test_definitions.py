@@ -136,6 +136,7 @@ def test_kinds_have_the_names_users_know() -> None:
         "BrokerCluster": ["cbc"],
         "Topic": ["ct"],
         "ConsumerGroup": ["ccg"],
+        "User": ["cu"],
         "Verification": ["ver"],
         "Rebalance": ["reb"],
         "Broker": ["brk"],
@@ -169,7 +170,7 @@ def test_objects_that_name_a_cluster_are_selected_by_it() -> None:
         kind: [field["jsonPath"] for field in version.get("selectableFields", [])]
         for kind, version in versions.items()
     }
-    names_one = ("Topic", "ConsumerGroup", "Verification", "Rebalance")
+    names_one = ("Topic", "ConsumerGroup", "User", "Verification", "Rebalance")
     assert by_cluster == {kind: paths if kind in names_one else [] for kind in versions}
 
 

@@ -196,7 +196,13 @@ COMPONENTS = (
         "chiplog/operator",
         layout.CHECKOUT / "operator" / "Dockerfile",
         layout.CHECKOUT / "requirements" / "operator.lock",
-        (CORE, KUBE, layout.CHECKOUT / "operator" / "chiplog_operator"),
+        (
+            CORE,
+            KUBE,
+            WIRE / "__init__.py",
+            WIRE / "scram.py",
+            layout.CHECKOUT / "operator" / "chiplog_operator",
+        ),
     ),
     Component(
         "chiplog/cli",

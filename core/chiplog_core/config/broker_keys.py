@@ -434,7 +434,6 @@ BROKER_RACK: Final[ConfigKey[str]] = ConfigKey(
     doc="The rack or zone a broker is in.",
 )
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-STANDALONE_ONLY: Final = "it in the server.properties of a standalone broker; others have no ACLs"
 AUTHORIZER_CLASS_NAME = ConfigKey(
     name="authorizer.class.name",
     value_type=STRING,
@@ -442,8 +441,8 @@ AUTHORIZER_CLASS_NAME = ConfigKey(
     choices=("", STANDARD_AUTHORIZER),
     because="the broker decides itself, by the rules of Kafka's StandardAuthorizer",
     needs_restart=True,
-    set_by=STANDALONE_ONLY,
-    doc=f"With `{STANDARD_AUTHORIZER}` a standalone broker checks every request against its ACLs "
+    set_by="spec.authorization",
+    doc=f"With `{STANDARD_AUTHORIZER}` a broker checks every request against its ACLs "
     "(KIP-801). Empty: everybody may do everything.",
 )
 SUPER_USERS = ConfigKey(
@@ -451,7 +450,7 @@ SUPER_USERS = ConfigKey(
     value_type=PRINCIPALS,
     default=(),
     needs_restart=True,
-    set_by=STANDALONE_ONLY,
+    set_by="spec.authorization.superUsers",
     doc="Principals that may do everything, whatever the ACLs say, separated by semicolons: "
     "`User:alice;User:bob`. Without an authorizer it has no effect.",
 )
@@ -460,7 +459,6 @@ ALLOW_EVERYONE_IF_NO_ACL_IS_FOUND = ConfigKey(
     value_type=BOOLEAN,
     default=False,
     needs_restart=True,
-    set_by=STANDALONE_ONLY,
     doc="Whether everybody may use a resource that no ACL matches, be it for another user. "
     "Without an authorizer it has no effect.",
 )

@@ -20,6 +20,7 @@ from chiplog_core.limits import (
     MAX_REPLICAS,
 )
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.model.authorization import ClusterAuthorization
 from chiplog_core.model.auto_rebalance import (
     AutoRebalance,
     AutoRebalanceMode,
@@ -140,6 +141,11 @@ class BrokerClusterSpec:
     clients_ca: Annotated[
         CertificateAuthority | None,
         "The CA whose certificates clients of listeners with authentication tls must show.",
+    ] = None
+    authorization: Annotated[
+        ClusterAuthorization | None,
+        "Whether brokers check what clients may do. Default: everybody may do everything. To set "
+        "or remove it restarts the brokers, one after the other.",
     ] = None
     network_policy: Annotated[
         NetworkPolicySettings | None,

@@ -45,6 +45,7 @@ class AuthenticationType(StrEnum):
     """How clients of a listener authenticate."""
 
     TLS = "tls"
+    SCRAM_SHA_512 = "scram-sha-512"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,8 @@ class ListenerAuthentication:
 
     type: Annotated[
         AuthenticationType,
-        "tls: with a certificate that the clients CA issued. Needs tls: true.",
+        "tls: with a certificate that the clients CA issued. Needs tls: true. scram-sha-512: with "
+        "the password of a User; use it with tls: true, unless the network is trusted.",
     ]
 
 

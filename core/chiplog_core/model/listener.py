@@ -97,8 +97,16 @@ class Listener:
     @property
     def asks_for_certificates(self) -> bool:
         """Whether clients of this listener must show a certificate."""
-        type_ = None if self.authentication is None else self.authentication.type
-        return self.tls and type_ is AuthenticationType.TLS
+        return self.tls and self.authentication_type is AuthenticationType.TLS
+
+    @property
+    def asks_for_passwords(self) -> bool:
+        """Whether clients of this listener authenticate with SCRAM."""
+        return self.authentication_type is AuthenticationType.SCRAM_SHA_512
+
+    @property
+    def authentication_type(self) -> AuthenticationType | None:
+        return None if self.authentication is None else self.authentication.type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

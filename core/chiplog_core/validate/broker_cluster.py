@@ -10,7 +10,11 @@ from chiplog_core.durations import Duration, duration_ms
 from chiplog_core.ids import MAX_INT64
 from chiplog_core.model.auto_rebalance import AutoRebalanceMode
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.model.certificates import CertificateAuthority, ListenerConfiguration
+from chiplog_core.model.certificates import (
+    AuthenticationType,
+    CertificateAuthority,
+    ListenerConfiguration,
+)
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
 from chiplog_core.model.name_pattern import read_pattern
 from chiplog_core.model.network_policy import NetworkPolicyPeer
@@ -194,8 +198,8 @@ def _tls(listener: Listener, field: str) -> Iterator[Problem]:
     """Problems with settings that a listener without TLS cannot have."""
     if listener.tls:
         return
-    if listener.authentication is not None:
-        message = f"is {listener.authentication.type}, which needs TLS"
+    if listener.authentication_type is AuthenticationType.TLS:
+        message = f"is {listener.authentication_type}, which needs TLS"
         yield Problem(f"{field}.authentication.type", message, "set tls to true")
     configuration = listener.configuration or ListenerConfiguration()
     if configuration.broker_cert_chain_and_key is not None:

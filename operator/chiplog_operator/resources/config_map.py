@@ -6,9 +6,17 @@ takes effect without a restart.
 
 from collections.abc import Mapping
 
-from chiplog_core.config.broker_keys import LISTENERS, TOPIC_DEFAULTS, broker_key
+from chiplog_core.config.broker_keys import (
+    AUTHORIZER_CLASS_NAME,
+    LISTENERS,
+    STANDARD_AUTHORIZER,
+    TOPIC_DEFAULTS,
+    broker_key,
+)
 from chiplog_core.config.given import given_broker_config
+from chiplog_core.config.listener_keys import LISTENER_SECURITY_PROTOCOL_MAP
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.listener import Listener
 from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
@@ -35,26 +43,43 @@ def properties(cluster: BrokerCluster) -> Mapping[str, str]:
         LISTENERS.name: ",".join(
             f"{listener.name}://{EVERY_ADDRESS}:{listener.port}" for listener in listeners(cluster)
         ),
-        **_tls_properties(cluster),
+        **_security_properties(cluster),
         **{name: values[name] for name in sorted(values) if _is_read_at_start(name)},
     }
 
 
-def _tls_properties(cluster: BrokerCluster) -> dict[str, str]:
-    """The properties of listeners with TLS; none if there are no such listeners. What the files
-    hold may change while the broker runs."""
+def _security_properties(cluster: BrokerCluster) -> dict[str, str]:
+    """The properties of listeners with TLS or SASL, and of the authorizer; none if there is nothing
+    of that. What the files hold, and who may do what, may change while the broker runs."""
     of_cluster = listeners(cluster)
-    if not any(listener.tls for listener in of_cluster):
-        return {}
-    protocols = (f"{one.name}:{'SSL' if one.tls else 'PLAINTEXT'}" for one in of_cluster)
-    found = {"listener.security.protocol.map": ",".join(protocols)}
+    found = {}
+    if any(listener.tls or listener.asks_for_passwords for listener in of_cluster):
+        protocols = (f"{one.name}:{_protocol(one)}" for one in of_cluster)
+        found[LISTENER_SECURITY_PROTOCOL_MAP.name] = ",".join(protocols)
     for listener in of_cluster:
-        prefix = f"listener.name.{listener.name}.ssl"
-        if listener.tls:
-            found[f"{prefix}.keystore.location"] = f"{TLS_PATH}/{listener.name}"
-        if listener.asks_for_certificates:
-            found[f"{prefix}.truststore.location"] = CLIENTS_CA_PATH
-            found[f"{prefix}.client.auth"] = "required"
+        found.update(_listener_properties(listener))
+    if cluster.spec.authorization is not None:
+        found[AUTHORIZER_CLASS_NAME.name] = STANDARD_AUTHORIZER
+    return found
+
+
+def _protocol(listener: Listener) -> str:
+    """Kafka's name of the listener's security protocol."""
+    transport = "SSL" if listener.tls else "PLAINTEXT"
+    return f"SASL_{transport}" if listener.asks_for_passwords else transport
+
+
+def _listener_properties(listener: Listener) -> dict[str, str]:
+    """The security properties of a listener."""
+    found = {}
+    prefix = f"listener.name.{listener.name}"
+    if listener.tls:
+        found[f"{prefix}.ssl.keystore.location"] = f"{TLS_PATH}/{listener.name}"
+    if listener.asks_for_certificates:
+        found[f"{prefix}.ssl.truststore.location"] = CLIENTS_CA_PATH
+        found[f"{prefix}.ssl.client.auth"] = "required"
+    if listener.asks_for_passwords:
+        found[f"{prefix}.sasl.enabled.mechanisms"] = "SCRAM-SHA-512"
     return found
 
 
