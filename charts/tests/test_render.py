@@ -185,6 +185,7 @@ SECRETS = (
     names.clients_ca_key,
     names.clients_ca_certificate,
     names.broker_certificates,
+    names.scram_credentials,
 )
 
 
@@ -205,6 +206,20 @@ def test_secrets_by_the_names_of_clusters(helm: Path) -> None:
     }
     others = {right for right in chart_rights("namespaced") if right.resource != "secrets"}
     assert rights(role["rules"]) - of_secrets == others
+
+
+def test_secrets_by_the_names_of_users(helm: Path) -> None:
+    values = "watchNamespaces={blue},secretsOfClusters={demo},secretsOfUsers={shop,a.b}"
+    found = manifests(render(helm, OPERATOR, "--set", values))
+    (role,) = (one for one in by_kind(found, "Role") if one["metadata"]["namespace"] == "blue")
+    of_users = {
+        (right.verb, right.object)
+        for right in rights(role["rules"])
+        if right.resource == "secrets" and right.object in ("shop", "a.b")
+    }
+    assert of_users == {
+        (verb, name) for verb in ("get", "patch", "delete") for name in ("shop", "a.b")
+    }
 
 
 def test_helm_takes_the_version_it_was_built_for(helm: Path) -> None:

@@ -39,6 +39,7 @@ from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import annotations_of, key_of, labels_of, metadata, uid_of
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.certificates.issued_to_users import IssuedToUsers
 from chiplog_operator.certificates.keeper import (
     NO_CERTIFICATES,
     CertificateKeeper,
@@ -119,7 +120,7 @@ class _Known:
 class Applier:
     """Applies for all clusters of one operator process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its ports
         self,
         api: KubeApi,
         caches: Caches,
@@ -128,6 +129,7 @@ class Applier:
         authority: Authority,
         broker_image: str,
         operator_namespace: str = "",
+        issued_to_users: IssuedToUsers | None = None,
     ) -> None:
         self._api = api
         self._caches = caches
@@ -137,7 +139,7 @@ class Applier:
         self._operator_namespace = operator_namespace
         self._known: dict[ClusterKey, _Known] = {}
         self._claim_owners = ClaimOwners(api, caches, authority)
-        self._certificates = CertificateKeeper(api, clock)
+        self._certificates = CertificateKeeper(api, clock, issued_to_users)
 
     def revisions(
         self, cluster: BrokerCluster | None, brokers: Iterable[BrokerId]

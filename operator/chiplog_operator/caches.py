@@ -35,7 +35,7 @@ class ClusterKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-USER_KINDS = (kinds.BROKER_CLUSTERS, kinds.TOPICS, kinds.CONSUMER_GROUPS)
+USER_KINDS = (kinds.BROKER_CLUSTERS, kinds.TOPICS, kinds.CONSUMER_GROUPS, kinds.USERS)
 """Kinds of objects that users write. Kopf watches these."""
 
 JOB_KINDS = (kinds.VERIFICATIONS, kinds.REBALANCES)
@@ -72,6 +72,9 @@ class Listener(Protocol):
 
     def groups_changed(self, cluster: ClusterKey) -> None:
         """The specs of the cluster's ConsumerGroups, or the cluster's own, changed."""
+
+    def users_changed(self, cluster: ClusterKey) -> None:
+        """The specs of the cluster's Users, or the cluster's own, changed."""
 
     def jobs_changed(self) -> None:
         """The specs of Verifications or Rebalances changed."""
@@ -136,8 +139,11 @@ class Caches:
             self._members[kind][old_cluster].discard(key_of(before))
         for cluster in {old_cluster, new_cluster} - {None}:
             assert cluster is not None
-            notify = self._notify_of_job if kind in JOB_KINDS else self._notify
-            notify(kind, cluster, before, after)
+            if kind is kinds.USERS:
+                self._notify_of_user(cluster, before, after)
+            else:
+                notify = self._notify_of_job if kind in JOB_KINDS else self._notify
+                notify(kind, cluster, before, after)
         if kind is kinds.NODES and views.differ(views.node, before, after):
             self._listener.all_clusters_changed()
 
@@ -166,6 +172,14 @@ class Caches:
             self._listener.cluster_changed(cluster, urgent=kind is kinds.BROKERS)
             if kind is kinds.BROKER_CLUSTERS and views.differ(views.desired_state, before, after):
                 self._listener.groups_changed(cluster)
+                self._listener.users_changed(cluster)
+
+    def _notify_of_user(
+        self, cluster: ClusterKey, before: Manifest | None, after: Manifest | None
+    ) -> None:
+        """Notify the listener of a changed User."""
+        if views.differ(views.desired_state, before, after):
+            self._listener.users_changed(cluster)
 
     def _notify_of_job(
         self, kind: Kind, cluster: ClusterKey, before: Manifest | None, after: Manifest | None

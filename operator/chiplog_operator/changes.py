@@ -9,6 +9,7 @@ from chiplog_operator.clock import Clock
 from chiplog_operator.groups.loop import GroupsLoop
 from chiplog_operator.keyed_loops import KeyedLoops
 from chiplog_operator.loop import ClusterLoop
+from chiplog_operator.users.loop import UsersLoop
 from chiplog_operator.waking import Wake
 
 
@@ -18,6 +19,7 @@ class Changes:
     def __init__(self, clock: Clock) -> None:
         self.clusters = KeyedLoops[ClusterKey, ClusterLoop]("loop")
         self.groups = KeyedLoops[ClusterKey, GroupsLoop]("groups of")
+        self.users = KeyedLoops[ClusterKey, UsersLoop]("users of")
         self.processes = Wake(clock)
         """Set when a broker or its pod changed: another process may run."""
         self.jobs = Wake(clock)
@@ -38,6 +40,11 @@ class Changes:
     def groups_changed(self, cluster: ClusterKey) -> None:
         """Wake the loop of the cluster's groups."""
         if (loop := self.groups.of(cluster)) is not None:
+            loop.wake()
+
+    def users_changed(self, cluster: ClusterKey) -> None:
+        """Wake the loop of the cluster's users."""
+        if (loop := self.users.of(cluster)) is not None:
             loop.wake()
 
     def jobs_changed(self) -> None:

@@ -240,6 +240,7 @@ async def _lead(
             meter=signs.metrics,
             groups=GroupPorts(port=port, figures_listener=signs.metrics.groups),
             spark=signs.metrics.verifications,
+            keeps_users=True,
         )
         signs.metrics.objects.show(system.caches)
         group.create_task(_keep(leadership), name="lease")

@@ -21,8 +21,9 @@ from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
+from chiplog_core.model.user import User
 from chiplog_core.naming import names
-from chiplog_core.naming.api import CONSUMER_GROUP, TOPIC, ResourceKind
+from chiplog_core.naming.api import CONSUMER_GROUP, TOPIC, USER, ResourceKind
 from chiplog_core.observed.processes import Identity, identity
 from chiplog_core.observed.report_requests import Watch
 from chiplog_core.observed.volumes import too_small
@@ -110,6 +111,7 @@ class Observer:
         self._clusters = Parsed(BrokerCluster)
         self._topics = Parsed(Topic)
         self._groups = Parsed(ConsumerGroup)
+        self._users = Parsed(User)
         self._brokers = Parsed(Broker)
         self._maps = Parsed(PartitionMap)
         self._rebalances = Parsed(Rebalance)
@@ -157,6 +159,12 @@ class Observer:
         """The ConsumerGroups that name the cluster and can be parsed."""
         found = map(self._groups.read, self._caches.members(kinds.CONSUMER_GROUPS, key))
         return tuple(group for group in found if isinstance(group, ConsumerGroup))
+
+    def users(self, key: ClusterKey) -> tuple[tuple[User, ...], tuple[Unreadable, ...]]:
+        """The Users that name the cluster, and those of them that cannot be parsed."""
+        self._users.sweep(self._caches[kinds.USERS].objects)
+        members = self._caches.members(kinds.USERS, key)
+        return _parsed_and_unreadable(self._users, members, key.name, USER)
 
     def rebalances(self, key: ClusterKey) -> tuple[Rebalance, ...]:
         """The Rebalances that name the cluster and can be parsed."""

@@ -14,6 +14,7 @@ from chiplog_kube.api import KubeApi
 from chiplog_kube.kinds import Kind
 from chiplog_operator.apply import Applier
 from chiplog_operator.caches import JOB_KINDS, USER_KINDS, Caches
+from chiplog_operator.certificates.issued_to_users import IssuedToUsers
 from chiplog_operator.changes import Changes
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
@@ -31,6 +32,7 @@ from chiplog_operator.spark.carrying_out import Tools
 from chiplog_operator.spark.loads import Loads
 from chiplog_operator.spark.loop import FiguresListener, SparkLoop, SparkParts
 from chiplog_operator.spark.repairing import Repairing
+from chiplog_operator.users.loop import UsersLoops, UsersParts
 from chiplog_operator.watching import Watching
 from chiplog_operator.write_results import WriteResults
 from chiplog_operator.writes import Authority
@@ -85,8 +87,10 @@ class System:
         net: Net | None = None,
         groups: GroupPorts | None = None,
         spark: FiguresListener | None = None,
+        keeps_users: bool = False,
     ) -> None:
-        """Without `groups`, consumer groups are not reconciled; without `spark`, no Spark jobs."""
+        """Without `groups`, consumer groups are not reconciled; without `spark`, no Spark jobs;
+        without `keeps_users`, no users."""
         randomness = randomness or Randomness()
         changes = Changes(clock)
         self.liveness = Liveness(api, clock, changes)
@@ -133,6 +137,7 @@ class System:
             instance=settings.instance,
             meter=meter,
         )
+        issued_to_users = IssuedToUsers(are_known=not keeps_users)
         parts = Parts(
             caches=self.caches,
             observer=observer,
@@ -144,6 +149,7 @@ class System:
                 authority=authority,
                 broker_image=settings.broker_image,
                 operator_namespace=settings.operator_namespace,
+                issued_to_users=issued_to_users,
             ),
             clock=clock,
             meter=meter,
@@ -166,6 +172,20 @@ class System:
                     ports=groups,
                 ),
                 changes.groups,
+            )
+        self.users_loops: UsersLoops | None = None
+        if keeps_users:
+            self.users_loops = UsersLoops(
+                UsersParts(
+                    api=api,
+                    caches=self.caches,
+                    observer=observer,
+                    executor=executor,
+                    authority=authority,
+                    clock=clock,
+                    issued=issued_to_users,
+                ),
+                changes.users,
             )
         self.spark: SparkLoop | None = None
         if spark is not None:
@@ -204,5 +224,7 @@ class System:
             group.create_task(self.refusals.run(), name="refusals")
             if self.group_loops is not None:
                 group.create_task(self.group_loops.run(), name="groups")
+            if self.users_loops is not None:
+                group.create_task(self.users_loops.run(), name="users")
             if self.spark is not None:
                 group.create_task(self.spark.run(), name="spark")

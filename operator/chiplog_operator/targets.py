@@ -25,6 +25,7 @@ KIND_OF: dict[str, Kind] = {
         kinds.BROKER_CLUSTERS,
         kinds.TOPICS,
         kinds.CONSUMER_GROUPS,
+        kinds.USERS,
         kinds.VERIFICATIONS,
         kinds.REBALANCES,
         kinds.BROKERS,

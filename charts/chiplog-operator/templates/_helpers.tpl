@@ -28,8 +28,18 @@
     - {{ . }}-clients-ca
     - {{ . }}-clients-ca-cert
     - {{ . }}-broker-certs
+    - {{ . }}-scram-credentials
     {{- end }}
   verbs: [get, patch]
+{{- with .Values.secretsOfUsers }}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames:
+    {{- range . }}
+    - {{ . }}
+    {{- end }}
+  verbs: [get, patch, delete]
+{{- end }}
 {{- else }}
 {{ .Files.Get "rules/secrets.yaml" }}
 {{- end }}

@@ -14,6 +14,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.rebalance_status import RebalanceStatus
 from chiplog_core.model.topic import Topic, TopicStatus
+from chiplog_core.model.user import UserStatus
 from chiplog_core.model.verification import VerificationStatus
 from chiplog_core.naming import api
 
@@ -122,6 +123,7 @@ class Report:
         | ConsumerGroupStatus
         | VerificationStatus
         | RebalanceStatus
+        | UserStatus
     )
 
 

@@ -120,6 +120,22 @@ def scram_credentials(cluster: str) -> str:
     return f"{cluster}-scram-credentials"
 
 
+def secrets_of(cluster: str) -> frozenset[str]:
+    """All Secrets that the operator makes for a cluster."""
+    return frozenset(
+        name(cluster)
+        for name in (
+            internal_secret,
+            broker_certificates,
+            cluster_ca_certificate,
+            cluster_ca_key,
+            clients_ca_certificate,
+            clients_ca_key,
+            scram_credentials,
+        )
+    )
+
+
 def disruption_budget(cluster: str) -> str:
     """The PodDisruptionBudget over all brokers."""
     return f"{cluster}-brokers"

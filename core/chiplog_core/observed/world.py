@@ -115,7 +115,7 @@ class Unreadable:
     problems: tuple[Problem, ...]
     manifest_status: Mapping[str, object] = field(default_factory=dict)
     kind: api.ResourceKind = api.TOPIC
-    """TOPIC or CONSUMER_GROUP."""
+    """TOPIC, CONSUMER_GROUP or USER."""
     waits_for_map: bool = False
     """Whether the object is a Topic that can be parsed, but whose PartitionMap cannot. If it is
     deleted, its deletionPolicy is carried out only when the map can be parsed again."""

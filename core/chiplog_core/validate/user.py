@@ -17,6 +17,7 @@ from chiplog_core.model.user import (
     User,
     UserAuthenticationType,
 )
+from chiplog_core.naming import names
 from chiplog_core.problems import Problem, Reason
 
 
@@ -36,6 +37,11 @@ def check_user_in_cluster(user: User, cluster: BrokerCluster) -> tuple[Problem, 
                 "create the User in the namespace of its BrokerCluster",
                 Reason.NOT_SUPPORTED,
             )
+        )
+    if user.metadata.name in names.secrets_of(cluster.metadata.name):
+        message = f"is {user.metadata.name}, the name of a Secret of the cluster itself"
+        problems.append(
+            Problem("metadata.name", message, "choose another name", Reason.RESOURCE_CONFLICT)
         )
     issues = user.spec.authentication_type is UserAuthenticationType.TLS
     if issues and not _has_listener(cluster, "tls"):

@@ -115,6 +115,26 @@ def sign_server(
     return _signed(builder, authority_key)
 
 
+def sign_client(issuer: tuple[str, str], key_pem: str, name: str, validity: Validity) -> str:
+    """A certificate for a client with the subject `CN=<name>`, from which Kafka makes its
+    principal. `issuer` as for `sign_server`."""
+    authority, authority_key = (
+        x509.load_pem_x509_certificate(issuer[0].encode()),
+        read_key(issuer[1]),
+    )
+    public_key = read_key(key_pem).public_key()
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = (
+        _builder(subject, authority.subject, public_key, validity)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+        .add_extension(_authority_key(authority), critical=False)
+    )
+    return _signed(builder, authority_key)
+
+
 def _authority_key(authority: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     """The identifier of the issuer's key, which must be the one that the issuer itself names."""
     try:

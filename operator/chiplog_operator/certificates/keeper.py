@@ -17,7 +17,8 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import names
 from chiplog_kube.api import KubeApi, Manifest
 from chiplog_operator.caches import ClusterKey
-from chiplog_operator.certificates.material import ServerMaterial, log_issue
+from chiplog_operator.certificates.issued_to_users import IssuedToUsers
+from chiplog_operator.certificates.material import LeafMaterial, log_issue
 from chiplog_operator.certificates.reading import Found, SecretsReader, Unusable
 from chiplog_operator.certificates.secrets import (
     CERTIFICATE_REQUESTS,
@@ -73,8 +74,12 @@ class _Held:
 class CertificateKeeper:
     """Keeps the certificates of all clusters of one operator process."""
 
-    def __init__(self, api: KubeApi, clock: Clock) -> None:
+    def __init__(
+        self, api: KubeApi, clock: Clock, issued_to_users: IssuedToUsers | None = None
+    ) -> None:
+        """`issued_to_users` are the certificates that the clients CA issued; none if not set."""
         self._reader = SecretsReader(api)
+        self._issued_to_users = issued_to_users or IssuedToUsers(are_known=True)
         self._clock = clock
         self._held: dict[ClusterKey, _Held] = {}
         self._last: dict[ClusterKey, Certified] = {}
@@ -136,8 +141,9 @@ class CertificateKeeper:
         now = self._clock.now()
         wish = held.wishes.clients_ca
         if wish is not None and held.found.clients_ca is not None and wish.is_generated:
+            key = ClusterKey(cluster.metadata.namespace, cluster.metadata.name)
             held.found.clients_ca = held.found.clients_ca.advanced(
-                wish.names.common_name, (), wish.term, now
+                wish.names.common_name, self._issued_to_users.of(key), wish.term, now
             )
         wish, ca = held.wishes.cluster_ca, held.found.cluster_ca
         if wish is None or ca is None:
@@ -156,7 +162,7 @@ class CertificateKeeper:
             if why is not None:
                 name = names.stateful_set(cluster.metadata.name, broker_id)
                 log_issue(name, why)
-                servers[broker_id] = ServerMaterial.issue(ca, name, hosts, wish.term, now)
+                servers[broker_id] = LeafMaterial.issue(ca, name, hosts, wish.term, now)
         held.found.servers = servers
 
     def _certified(

@@ -32,6 +32,7 @@ from chiplog_operator.certificates.issuing import (
     new_key,
     read_key,
     sign_authority,
+    sign_client,
     sign_server,
 )
 from chiplog_operator.certificates.truststore import Truststore
@@ -111,8 +112,8 @@ class CaMaterial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerMaterial:
-    """The certificate of a broker."""
+class LeafMaterial:
+    """The certificate of a broker or of a user."""
 
     certificate: str
     key: str = field(repr=False)
@@ -121,7 +122,7 @@ class ServerMaterial:
     @classmethod
     def read(
         cls, certificate: str, key: str, authorities: Sequence[x509.Certificate]
-    ) -> "ServerMaterial | None":
+    ) -> "LeafMaterial | None":
         """The certificate in the texts of a Secret; None if it cannot be used."""
         try:
             facts = server_facts(certificate, authorities)
@@ -135,17 +136,34 @@ class ServerMaterial:
     @classmethod
     def issue(
         cls, ca: CaMaterial, name: str, hosts: frozenset[str], term: Term, now: datetime
-    ) -> "ServerMaterial":
+    ) -> "LeafMaterial":
         """A new certificate with a new key. It ends with that of the CA, at the latest."""
-        current = ca.facts.current(now)
-        assert current is not None, "why_issued gave a reason"
-        validity = Validity(
-            not_before=now - BACKDATED, not_after=min(now + term.validity, current.not_after)
-        )
         key = new_key()
-        certificate = sign_server((ca.current(now), ca.key), key, name, hosts, validity)
+        certificate = sign_server(
+            (ca.current(now), ca.key), key, name, hosts, _leaf_validity(ca, term, now)
+        )
         facts = server_facts(certificate, ca.certificates)
         return cls(certificate=certificate, key=key, facts=facts)
+
+    @classmethod
+    def issue_to_client(
+        cls, ca: CaMaterial, name: str, term: Term, now: datetime
+    ) -> "LeafMaterial":
+        """The same for a client with the subject `CN=<name>`."""
+        key = new_key()
+        issuer = ca.current(now), ca.key
+        certificate = sign_client(issuer, key, name, _leaf_validity(ca, term, now))
+        facts = server_facts(certificate, ca.certificates)
+        return cls(certificate=certificate, key=key, facts=facts)
+
+
+def _leaf_validity(ca: CaMaterial, term: Term, now: datetime) -> Validity:
+    """The validity of a certificate that the CA issues now. It ends with that of the CA."""
+    current = ca.facts.current(now)
+    assert current is not None, "why_issued gave a reason"
+    return Validity(
+        not_before=now - BACKDATED, not_after=min(now + term.validity, current.not_after)
+    )
 
 
 def log_issue(name: str, why: Why) -> None:

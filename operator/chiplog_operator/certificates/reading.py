@@ -7,7 +7,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest, NotFound, Unavailable
-from chiplog_operator.certificates.material import CaMaterial, ServerMaterial
+from chiplog_operator.certificates.material import CaMaterial, LeafMaterial
 from chiplog_operator.certificates.secrets import (
     CERTIFICATE_REQUESTS,
     KEY_REQUESTS,
@@ -39,7 +39,7 @@ class Found:
 
     cluster_ca: CaMaterial | None = None
     clients_ca: CaMaterial | None = None
-    servers: dict[BrokerId, ServerMaterial] = field(default_factory=dict)
+    servers: dict[BrokerId, LeafMaterial] = field(default_factory=dict)
 
 
 class SecretsReader:
@@ -57,6 +57,11 @@ class SecretsReader:
             found.cluster_ca = await self._read_ca(cluster, wishes.cluster_ca, needs_key=True)
             found.servers = await self._read_servers(cluster, found.cluster_ca)
         return found
+
+    async def read_clients_ca(self, cluster: BrokerCluster, wish: Wish) -> CaMaterial:
+        """The clients CA with its key, to issue certificates of users. Raises `Unusable`, `Taken`
+        and `Unavailable`."""
+        return await self._read_ca(cluster, wish, needs_key=True)
 
     async def _read_ca(self, cluster: BrokerCluster, wish: Wish, *, needs_key: bool) -> CaMaterial:
         """A CA. Its owner is the operator, or else the user, who must provide it."""
@@ -92,7 +97,7 @@ class SecretsReader:
 
     async def _read_servers(
         self, cluster: BrokerCluster, ca: CaMaterial
-    ) -> dict[BrokerId, ServerMaterial]:
+    ) -> dict[BrokerId, LeafMaterial]:
         """The brokers' certificates. Broken ones are left out, so that they are issued again."""
         name = names.broker_certificates(cluster.metadata.name)
         secret = await self._get(cluster, name, is_ours=True)
@@ -107,7 +112,7 @@ class SecretsReader:
                 key = text_of(secret, key_entry(broker_id))
             except ValueError:
                 continue
-            server = ServerMaterial.read(certificate, key, ca.certificates)
+            server = LeafMaterial.read(certificate, key, ca.certificates)
             if server is not None:
                 found[broker_id] = server
         return found

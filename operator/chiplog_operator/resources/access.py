@@ -1,8 +1,9 @@
 """Who a broker is to the API server, and what it may do there: docs/permissions.md has the table.
 
 Each broker has an account of its own, so that plain RBAC by name keeps it to its own status and
-its own Lease. It may read what brokers and topics there are in its namespace, and nothing else:
-no Secret, no Topic, no pod.
+its own Lease. It may read what brokers and topics there are in its namespace, what the users of
+its cluster may do, and, if they have passwords, the one Secret with the verifiers of these:
+no other Secret, no Topic, no pod.
 """
 
 from chiplog_core.ids import BrokerId
@@ -24,8 +25,8 @@ def service_account(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
 
 
 def role(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
-    """The Role with the broker's permissions: it reads Brokers and PartitionMaps, and writes only
-    its own status and its own Lease."""
+    """The Role with the broker's permissions: it reads Brokers, PartitionMaps and what it needs to
+    know of users, and writes only its own status and its own Lease."""
     own_broker = names.broker(cluster.metadata.name, broker_id)
     own_lease = names.broker_lease(cluster.metadata.name, broker_id)
     rules = [
@@ -46,7 +47,21 @@ def role(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
             "resourceNames": [own_lease],
             "verbs": ["get", "patch"],
         },
+        {
+            "apiGroups": [api.GROUP],
+            "resources": [api.ACCESS_LIST.plural],
+            "resourceNames": [cluster.metadata.name],
+            "verbs": ["get", "list", "watch"],
+        },
     ]
+    if any(listener.asks_for_passwords for listener in cluster.spec.listeners):
+        secret = {
+            "apiGroups": [""],
+            "resources": [kinds.SECRETS.plural],
+            "resourceNames": [names.scram_credentials(cluster.metadata.name)],
+            "verbs": ["get"],
+        }
+        rules.append(secret)
     name = names.service_account(cluster.metadata.name, broker_id)
     return broker_object(kinds.ROLES, name, cluster, broker_id, {"rules": rules})
 

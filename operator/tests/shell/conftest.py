@@ -144,6 +144,8 @@ class Bench:
     verifications: VerificationsCollector | None = None
     """Where it shows what Spark jobs found; it looks at none where not set."""
 
+    keeps_users: bool = False
+
     planner: Planner = plan
     """What decides; a test may give one with a bug."""
 
@@ -178,6 +180,7 @@ class Bench:
             net=self.net,
             groups=self.groups,
             spark=self.verifications,
+            keeps_users=self.keeps_users,
         )
         self.metrics.objects.show(system.caches)
         return system

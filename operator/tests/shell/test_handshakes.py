@@ -21,7 +21,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.naming.names import MAX_CLUSTER_NAME_LENGTH
 from chiplog_operator.certificates.issuing import Validity, new_key, read_key, sign_authority
-from chiplog_operator.certificates.material import CaMaterial, ServerMaterial
+from chiplog_operator.certificates.material import CaMaterial, LeafMaterial
 
 TERM = Term(validity=timedelta(days=365), renewal=timedelta(days=30))
 HOSTS = frozenset({"demo-kafka-bootstrap.shop.svc", "127.0.0.1", "fd00::1"})
@@ -32,11 +32,11 @@ def made() -> CaMaterial:
     return CaMaterial().advanced("demo cluster-ca", (), TERM, datetime.now(UTC))
 
 
-def issue(ca: CaMaterial, hosts: frozenset[str] = HOSTS) -> ServerMaterial:
-    return ServerMaterial.issue(ca, "demo-broker-1", hosts, TERM, datetime.now(UTC))
+def issue(ca: CaMaterial, hosts: frozenset[str] = HOSTS) -> LeafMaterial:
+    return LeafMaterial.issue(ca, "demo-broker-1", hosts, TERM, datetime.now(UTC))
 
 
-def serving(folder: Path, server: ServerMaterial) -> ssl.SSLContext:
+def serving(folder: Path, server: LeafMaterial) -> ssl.SSLContext:
     certificate, key = folder / "tls.crt", folder / "tls.key"
     certificate.write_text(server.certificate)
     key.write_text(server.key)

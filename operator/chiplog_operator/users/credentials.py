@@ -1,0 +1,296 @@
+"""The credentials of each user of a cluster: its Secret, and what follows from it.
+
+A user's Secret is read when its User changes, and every `READ_AGAIN_S`: somebody may have deleted
+it, or changed the password that another Secret gives.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from chiplog_core.certificates.authority import Issued
+from chiplog_core.certificates.servers import why_issued
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.user import SecretKeyRef, User, UserAuthenticationType
+from chiplog_core.naming import labels
+from chiplog_core.problems import Problem, Reason
+from chiplog_core.users.statuses import Outcome
+from chiplog_kube import kinds
+from chiplog_kube.api import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    KubeApi,
+    Manifest,
+    NotFound,
+    Unavailable,
+)
+from chiplog_kube.manifests import labels_of, metadata, uid_of
+from chiplog_operator.certificates.material import LeafMaterial, log_issue
+from chiplog_operator.clock import Clock
+from chiplog_operator.concurrency import run_concurrently
+from chiplog_operator.users.clients_authority import ClientsCa
+from chiplog_operator.users.secret import (
+    CERTIFICATE,
+    KEY,
+    PASSWORD,
+    Entries,
+    certificate_entries,
+    is_of,
+    needs_write,
+    password_entries,
+    secret_of_user,
+    text_in,
+    why_taken,
+)
+from chiplog_operator.users.verifiers import Verifier
+from chiplog_operator.writes import IN_FLIGHT, Authority, NotActive
+
+logger = logging.getLogger(__name__)
+
+READ_AGAIN_S = 60.0
+BATCH = 100
+"""Users whose Secrets are read and written in one pass. Other changes do not wait longer for it."""
+RETRY = "another attempt"
+
+WITH_SECRET = (UserAuthenticationType.TLS, UserAuthenticationType.SCRAM_SHA_512)
+
+
+class _Unusable(Exception):  # noqa: N818 - named for what it says
+    """A user cannot have credentials."""
+
+    def __init__(self, problem: Problem, *, for_now: bool = False) -> None:
+        """`for_now`: it is probably about to be corrected, so try again soon."""
+        self.problem = problem
+        self.for_now = for_now
+        super().__init__(str(problem))
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """What is known of one user's credentials."""
+
+    inputs: object = None
+    """What the last decision was made from; None if there must be another one."""
+    read_at_s: float = 0.0
+    outcome: Outcome = field(default_factory=lambda: Outcome(waits_for="its credentials"))
+    verifier: Verifier | None = None
+    issued: Issued | None = None
+
+
+class Credentials:
+    """The credentials of all users of one cluster."""
+
+    def __init__(self, api: KubeApi, authority: Authority, clock: Clock) -> None:
+        self._api = api
+        self._authority = authority
+        self._clock = clock
+        self._held: dict[str, Held] = {}
+        """By the uid of the User."""
+        self.are_pending = False
+        """Whether there are users that did not fit into the last batch."""
+
+    def of(self, user: User) -> Held:
+        """What is known of the user's credentials."""
+        return self._held.setdefault(user.metadata.uid, Held())
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether some users have to wait, or another attempt is needed for them."""
+        return any(held.inputs is None for held in self._held.values())
+
+    def is_known(self, user: User) -> bool:
+        """Whether the user's credentials were looked at since the start of this process."""
+        return self.of(user).read_at_s > 0
+
+    def issued(self, users: Iterable[User]) -> tuple[Issued, ...] | None:
+        """The certificates that users have; None if those of some are not known yet."""
+        with_certificate = [
+            user for user in users if user.spec.authentication_type is UserAuthenticationType.TLS
+        ]
+        if not all(map(self.is_known, with_certificate)):
+            return None
+        found = (self.of(user).issued for user in with_certificate)
+        return tuple(one for one in found if one is not None)
+
+    async def update(
+        self, cluster: BrokerCluster, users: Iterable[User], ca: ClientsCa, stored: dict[str, str]
+    ) -> None:
+        """Make the Secrets of these users what they should be. `stored` are the verifiers that
+        brokers have. Raises `NotActive`."""
+        now_s = self._clock.monotonic_s()
+        wanted = {user.metadata.uid: user for user in users}
+        self._held = {uid: held for uid, held in self._held.items() if uid in wanted}
+        due = []
+        for user in wanted.values():
+            held = self.of(user)
+            is_changed = held.inputs != _inputs(user, cluster, ca)
+            if is_changed or now_s - held.read_at_s >= READ_AGAIN_S:
+                due.append((not is_changed, held.read_at_s, user.metadata.name, user))
+        due.sort(key=lambda one: one[:3])
+        self.are_pending = len(due) > BATCH
+
+        async def one(user: User) -> None:
+            await self._update(cluster, user, ca, stored.get(user.metadata.name, ""))
+
+        await run_concurrently(one, [user for *_, user in due[:BATCH]], max_concurrent=IN_FLIGHT)
+
+    async def _update(self, cluster: BrokerCluster, user: User, ca: ClientsCa, stored: str) -> None:
+        """Make one user's Secret what it should be."""
+        if not self._authority.is_held():
+            raise NotActive
+        held = self.of(user)
+        try:
+            await self._settle(cluster, user, ca, stored, held)
+            held.inputs = None if held.outcome.waits_for else _inputs(user, cluster, ca)
+        except _Unusable as unusable:
+            held.outcome = replace(held.outcome, problems=(unusable.problem,), waits_for="")
+            held.inputs = None if unusable.for_now else _inputs(user, cluster, ca)
+        except (Unavailable, Conflict, AlreadyExists) as error:
+            facts = {"user": user.metadata.name, "error": str(error)}
+            logger.info("credentials_again", extra=facts)
+            held.inputs = None
+            if not held.read_at_s:
+                return
+        except ApiError as error:
+            message = f"has credentials in Secret {user.metadata.name}, which is refused: {error}"
+            problem = Problem("spec.authentication", message, "correct that", Reason.NOT_ALLOWED)
+            held.outcome = replace(held.outcome, problems=(problem,), waits_for="")
+            held.inputs = _inputs(user, cluster, ca)
+        held.read_at_s = self._clock.monotonic_s()
+
+    async def _settle(
+        self, cluster: BrokerCluster, user: User, ca: ClientsCa, stored: str, held: Held
+    ) -> None:
+        """Decide and write. Raises `_Unusable` and `ApiError`s."""
+        type_ = user.spec.authentication_type
+        if type_ not in WITH_SECRET:
+            if user.status.secret is not None:
+                await self._remove_secret(cluster, user)
+            held.outcome, held.verifier, held.issued = Outcome(), None, None
+            return
+        found = await self._get(user.metadata.namespace, user.metadata.name)
+        if found is not None and (why := why_taken(user, found, cluster.metadata.name)):
+            message = f"is also the name of a Secret that is not this User's ({why})"
+            remedy = "delete the Secret, or create the User with another name"
+            raise _Unusable(Problem("metadata.name", message, remedy, Reason.RESOURCE_CONFLICT))
+        earlier = found if found is not None and is_of(user, found) else None
+        if type_ is UserAuthenticationType.TLS:
+            held.verifier = None
+            entries = self._certificate(user, ca, earlier, held)
+        else:
+            held.issued = None
+            entries = await self._password(user, earlier, stored, held)
+        if entries is None:
+            return
+        wanted = secret_of_user(user, cluster.metadata.name, entries)
+        if needs_write(found, wanted):
+            await self._write(found, wanted)
+        held.outcome = Outcome(secret=user.metadata.name)
+
+    def _certificate(
+        self, user: User, ca: ClientsCa, found: Manifest | None, held: Held
+    ) -> Entries | None:
+        """The entries of a user with a certificate; None if it has to wait for one."""
+        if ca.problem:
+            message = f"is tls, but no certificate can be issued: {ca.problem}"
+            raise _Unusable(Problem("spec.authentication.type", message, "correct that"))
+        now, name = self._clock.now(), user.metadata.name
+        material, term = ca.material, ca.term
+        leaf = None
+        if material is not None and found is not None:
+            leaf = LeafMaterial.read(
+                text_in(found, CERTIFICATE), text_in(found, KEY), material.certificates
+            )
+        why = None
+        if material is not None and term is not None:
+            facts = None if leaf is None else leaf.facts
+            why = why_issued(facts, frozenset(), material.facts, term, now)
+            if why is not None:
+                log_issue(f"user {name}", why)
+                leaf = LeafMaterial.issue_to_client(material, name, term, now)
+        if leaf is None or material is None:
+            held.outcome = Outcome(waits_for=ca.why_waiting(now) or RETRY)
+            return None
+        held.issued = leaf.facts
+        authorities = "".join(material.pems)
+        return certificate_entries(name, authorities, leaf.certificate, leaf.key, found)
+
+    async def _password(
+        self, user: User, found: Manifest | None, stored: str, held: Held
+    ) -> Entries:
+        """The entries of a user with a password, whose verifier is then known."""
+        authentication = user.spec.authentication
+        given = None if authentication is None else authentication.password
+        if given is not None:
+            password = await self._given(user, given.value_from.secret_key_ref)
+        else:
+            password = text_in(found, PASSWORD) or secrets.token_urlsafe(24)
+        try:
+            held.verifier = await asyncio.to_thread(_verifier, password, stored, held.verifier)
+        except ValueError as error:
+            message = f"cannot be used: {error}"
+            raise _Unusable(
+                Problem("spec.authentication.password", message, "choose another one")
+            ) from error
+        return password_entries(user.metadata.name, password)
+
+    async def _given(self, user: User, reference: SecretKeyRef) -> str:
+        """The password in a user's Secret."""
+        field_ = "spec.authentication.password.valueFrom.secretKeyRef"
+        found = await self._get(user.metadata.namespace, reference.name)
+        if found is not None and labels_of(found).get(labels.MANAGED_BY) == labels.OPERATOR:
+            message = f"names Secret {reference.name}, which the operator made"
+            raise _Unusable(Problem(field_, message, "name one of your own", Reason.NOT_ALLOWED))
+        password = text_in(found, reference.key)
+        if not password:
+            message = f"names entry {reference.key} of Secret {reference.name}: there is none"
+            problem = Problem(field_, message, "create it, or remove the field")
+            raise _Unusable(problem, for_now=True)
+        return password
+
+    async def _get(self, namespace: str, name: str) -> Manifest | None:
+        try:
+            return await self._api.get(kinds.SECRETS, namespace, name)
+        except NotFound:
+            return None
+
+    async def _write(self, found: Manifest | None, wanted: Manifest) -> None:
+        if found is None:
+            await self._api.apply_new(kinds.SECRETS, wanted, field_manager=labels.OPERATOR)
+            return
+        with_uid = {**wanted, "metadata": {**metadata(wanted), "uid": uid_of(found)}}
+        await self._api.apply(kinds.SECRETS, with_uid, field_manager=labels.OPERATOR)
+
+    async def _remove_secret(self, cluster: BrokerCluster, user: User) -> None:
+        """Delete the Secret of a user that has no credentials of the operator any more."""
+        name, namespace = user.metadata.name, user.metadata.namespace
+        found = await self._get(namespace, name)
+        if found is None or why_taken(user, found, cluster.metadata.name):
+            return
+        await self._api.delete(kinds.SECRETS, namespace, name, uid=uid_of(found))
+
+
+def _inputs(user: User, cluster: BrokerCluster, ca: ClientsCa) -> object:
+    """What a user's credentials depend on, except Secrets."""
+    is_tls = user.spec.authentication_type is UserAuthenticationType.TLS
+    return (
+        cluster.metadata.uid,
+        user.spec.authentication,
+        user.spec.template,
+        ca.identity if is_tls else None,
+    )
+
+
+def _verifier(password: str, stored: str, held: Verifier | None) -> Verifier:
+    """The verifier of a password: the known one if it fits, so that brokers need not read another.
+    Raises `ValueError` for a password that Kafka's clients cannot send."""
+    candidates = [] if held is None else [held]
+    if held is None and stored:
+        try:
+            candidates.append(Verifier.read(stored))
+        except ValueError:
+            logger.warning("verifier_unreadable")
+    return next((one for one in candidates if one.fits(password)), None) or Verifier.of(password)
