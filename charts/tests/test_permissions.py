@@ -17,12 +17,22 @@ SECTIONS = {
 }
 
 
-def broker_rights(cluster: str = "demo", broker: int = 2) -> set[Right]:
+PASSWORDS = {
+    "name": "scram",
+    "type": "internal",
+    "port": 9093,
+    "authentication": {"type": "scram-sha-512"},
+}
+
+
+def broker_rights(
+    cluster: str = "demo", broker: int = 2, listeners: tuple[object, ...] = (PASSWORDS,)
+) -> set[Right]:
     manifest = {
         "apiVersion": "chiplog.dev/v1alpha1",
         "kind": "BrokerCluster",
         "metadata": {"name": cluster, "namespace": "team", "uid": "1f3c"},
-        "spec": {"replicas": 3, "storage": {"size": "10Gi"}},
+        "spec": {"replicas": 3, "storage": {"size": "10Gi"}, "listeners": list(listeners)},
     }
     return rights(role(BrokerCluster.from_manifest(manifest), BrokerId(broker))["rules"])
 
@@ -56,7 +66,12 @@ def test_a_broker_writes_nothing_but_its_own() -> None:
 def test_two_brokers_share_no_right_to_write() -> None:
     one, other = broker_rights("demo", 1), broker_rights("demo", 11)
     assert all(right.verb in {"get", "list", "watch"} for right in one & other)
-    assert all(right.object == ALL for right in one & other)
+    assert {right.object for right in one & other} == {ALL, "demo", "demo-scram-credentials"}
+
+
+def test_a_broker_reads_verifiers_only_if_users_have_passwords() -> None:
+    more = broker_rights() - broker_rights(listeners=())
+    assert more == {Right("", "secrets", "demo-scram-credentials", "get")}
 
 
 @pytest.mark.parametrize("section", SECTIONS)

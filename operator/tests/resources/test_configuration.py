@@ -23,6 +23,7 @@ def test_the_file_says_what_is_read_at_start(full_cluster: BrokerCluster, make: 
     assert comment.startswith("# ")
     assert lines == [
         "listeners=plain://0.0.0.0:9092,external://0.0.0.0:9094",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "auto.create.topics.enable=false",
         "max.connections.per.ip=200",
         "num.partitions=3",
@@ -100,3 +101,32 @@ def test_a_secret_without_a_password_says_so(secret: Manifest) -> None:
 def test_an_empty_password_is_refused(cluster_with: ClusterWith) -> None:
     with pytest.raises(AssertionError):
         internal_secret(cluster_with(), "")
+
+
+def test_listeners_with_passwords_use_sasl(cluster_with: ClusterWith) -> None:
+    scram = {"type": "internal", "authentication": {"type": "scram-sha-512"}}
+    listeners = [
+        PLAIN,
+        {**scram, "name": "inside", "port": 9095},
+        {**scram, "name": "outside", "port": 9096, "tls": True},
+    ]
+    assert properties(cluster_with(listeners=listeners)) == {
+        "listeners": "plain://0.0.0.0:9092,inside://0.0.0.0:9095,outside://0.0.0.0:9096",
+        "listener.security.protocol.map": (
+            "plain:PLAINTEXT,inside:SASL_PLAINTEXT,outside:SASL_SSL"
+        ),
+        "listener.name.inside.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.outside.ssl.keystore.location": "/etc/chiplog-tls/outside",
+        "listener.name.outside.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    }
+
+
+def test_super_users_need_no_restart(cluster_with: ClusterWith) -> None:
+    """They are in the AccessList."""
+    simple = cluster_with(authorization={"type": "simple"})
+    assert properties(simple) == {
+        "listeners": "plain://0.0.0.0:9092",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    }
+    with_super = cluster_with(authorization={"type": "simple", "superUsers": ["CN=admin"]})
+    assert properties(with_super) == properties(simple)
