@@ -6,9 +6,9 @@ it closes its listeners first and writes the mark of a clean shutdown last.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.metadata.port import Membership, MetadataStore, Node, OpenedData
 from chiplog_broker.metadata.standalone_acls import StandaloneAcls
 from chiplog_broker.metadata.standalone_membership import StandaloneMembership
+from chiplog_broker.metadata.standalone_users import StandaloneUsers
 from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.housekeeping import Housekeeping
 from chiplog_broker.partitions.isolation import silence_s
@@ -38,7 +39,11 @@ from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.process import Allowance
 from chiplog_broker.replication.manager import ReplicaFetching
+from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.authorization import AclStore
+from chiplog_broker.security.plain import Derivations
+from chiplog_broker.security.scram_store import CredentialChange, ScramStore
+from chiplog_broker.security.users import UserLogins, Users
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.health import Health
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
@@ -87,6 +92,8 @@ class Broker:
     inquiries: "InquiryServer | None" = None
     """Answers the operator's inquiries; None for a standalone broker, or without the secret that
     authenticates the operator."""
+    first_users: Sequence[CredentialChange] = ()
+    """The users that a standalone broker adds at its start, unless it has them."""
     waits_for_others: bool = False
     """Whether CreateTopics is answered only when the other live brokers know the topic, too."""
 
@@ -114,6 +121,10 @@ class Broker:
         self._descriptors = descriptor_shares(ports.allowance.descriptors)
         self._is_standalone = membership is None
         self._acls: AclStore | None = None
+        self._scram: ScramStore
+        self.users = Users(ports.rng)
+        """The users that may log in."""
+        self._audit = AuditLog(ports.clock.monotonic_s)
         self._membership = membership or StandaloneMembership(ports.metadata, ports.rng, config)
         self.health = Health(
             catching_up=self._membership.is_ready, incarnation=self._membership.incarnation
@@ -159,8 +170,8 @@ class Broker:
         """Start all parts in order. For each, what stops it is pushed onto the exit stack."""
         ports, membership = self._ports, self._membership
         take_lock(ports.metadata, self._data_path)
-        if self._is_standalone and setting(self._config, keys.AUTHORIZER_CLASS_NAME):
-            self._acls = StandaloneAcls(ports.metadata, self._config)
+        if self._is_standalone:
+            await self._read_standalone_access()
         self._exit_stack.push_async_callback(membership.close)
         cluster_id = await membership.begin(self._events)
         self._events.waits_for("")  # `begin` may have waited for something
@@ -218,6 +229,14 @@ class Broker:
                 "topics": len(self._cluster),
             },
         )
+
+    async def _read_standalone_access(self) -> None:
+        """Read the users and ACLs of a standalone broker, and add its first users. Raises
+        `ValueError` or `OSError`."""
+        if setting(self._config, keys.AUTHORIZER_CLASS_NAME):
+            self._acls = StandaloneAcls(self._ports.metadata, self._config)
+        self._scram = StandaloneUsers(self._ports.metadata, self.users)
+        await self._scram.add_missing(self.first_users)
 
     async def deposed(self) -> str:
         """Wait until another process is admitted as this broker, or a task of this one fails.
@@ -347,6 +366,8 @@ class Broker:
             self._new_spreading(),
             pacing,
             self.throttle,
+            self._audit,
+            self._scram,
             self._acls,
         )
         table = handler_table(parts)
@@ -374,13 +395,19 @@ class Broker:
         self.requests.budgets = [quota.memory for quota in quotas.values()]
         self.acceptors = acceptors = [
             Acceptor(
-                listener, dispatcher, quotas[listener.is_internal], self._ports.clock, self.requests
+                listener,
+                dispatcher,
+                quotas[listener.is_internal],
+                self._ports.clock,
+                self.requests,
+                self._audit,
             )
-            for listener in self._listeners
+            for listener in self._with_logins()
         ]
         endpoints = {}
         for acceptor in acceptors:
             self._exit_stack.push_async_callback(acceptor.close)
+            self.users.on_change(acceptor.close_ended)
             bound = await acceptor.bind()
             if acceptor.tls_files is not None:
                 self.requests.certificates[bound.name] = acceptor.tls_files
@@ -396,6 +423,20 @@ class Broker:
         self._exit_stack.push_async_callback(self._coordinator.close)
         self._exit_stack.callback(pacing.stop)
         self._answer_inquiries(parts)
+
+    def _with_logins(self) -> list[Listener]:
+        """The listeners; those with mechanisms of SASL let users log in."""
+        derivations = Derivations()
+        self._exit_stack.callback(derivations.close)
+        return [
+            replace(
+                listener,
+                logins=UserLogins(self.users, self._ports.rng, derivations, listener.mechanisms),
+            )
+            if listener.mechanisms
+            else listener
+            for listener in self._listeners
+        ]
 
     def _answer_inquiries(self, parts: Parts) -> None:
         """Answer the operator's inquiries from now on, if this broker accepts them."""

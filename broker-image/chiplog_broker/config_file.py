@@ -152,7 +152,8 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
             port,
             advertised[name][0] or advertised_host_for(host),
             advertised[name][1] or port,
-            tls=security[name],
+            tls=security[name].tls,
+            mechanisms=security[name].mechanisms,
         )
         for name, (host, port) in bound.items()
     ]
@@ -180,7 +181,15 @@ def member_listeners(config: Mapping[str, str]) -> list[Listener]:
         config, found, dict.fromkeys(found, SecurityProtocol.PLAINTEXT)
     )
     return [
-        Listener(name, host, port, host, port, tls=security[name])
+        Listener(
+            name,
+            host,
+            port,
+            host,
+            port,
+            tls=security[name].tls,
+            mechanisms=security[name].mechanisms,
+        )
         for name, (host, port) in found.items()
     ]
 

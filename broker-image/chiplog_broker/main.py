@@ -18,6 +18,7 @@ from chiplog_broker.broker import Broker
 from chiplog_broker.config_file import listeners, standalone_config
 from chiplog_broker.directory_ports import directory_ports
 from chiplog_broker.errors import CannotStart
+from chiplog_broker.first_users import first_user
 from chiplog_broker.full_collections import FullCollections
 from chiplog_broker.logging_setup import set_up
 from chiplog_broker.process import keep_freed_memory, raise_open_file_limit
@@ -60,6 +61,15 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="FILE",
         type=Path,
         help="a server.properties file with Kafka's configuration keys",
+    )
+    parser.add_argument(
+        "--add-scram",
+        metavar="USER",
+        action="append",
+        default=[],
+        help="with --standalone: add a user, as kafka-storage.sh does: "
+        "'SCRAM-SHA-512=[name=alice,password=secret]'. A credential that exists is not changed. "
+        "May be given several times",
     )
     member = parser.add_argument_group("with --cluster")
     member.add_argument("--broker-id", metavar="N", type=int, help="id of this broker")
@@ -124,6 +134,8 @@ def check_mode(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
         if given:
             parser.error(f"{given[0]} needs --cluster: remove it, or add --cluster")
         return
+    if options.add_scram:
+        parser.error("--add-scram needs --standalone: remove it, or create a User object")
     for name in ("broker_id", "data"):
         if getattr(options, name) is None:
             parser.error(f"--cluster needs {names[name]}")
@@ -147,7 +159,7 @@ def main() -> None:
 
             broker = member(options)
         else:
-            broker = standalone(options.standalone, options.config)
+            broker = standalone(options.standalone, options.config, options.add_scram)
         keep_freed_memory(broker.shares.freed_bytes)
         # uvloop halves the cost of a small request; the same code runs on plain asyncio.
         import uvloop  # noqa: PLC0415
@@ -160,11 +172,16 @@ def main() -> None:
         sys.exit(2)
 
 
-def standalone(directory: Path, config_file: Path | None) -> Broker:
-    """A broker whose data and metadata are in one directory. Raises `CannotStart`."""
+def standalone(
+    directory: Path, config_file: Path | None, first_users: Sequence[str] = ()
+) -> Broker:
+    """A broker whose data and metadata are in one directory. `first_users` are those of
+    `--add-scram`. Raises `CannotStart`."""
     config = standalone_config(config_file)
     ports = directory_ports("--standalone", directory)
-    return Broker(ports, config, listeners(config), str(directory / "data"))
+    broker = Broker(ports, config, listeners(config), str(directory / "data"))
+    broker.first_users = [first_user(one, ports.rng) for one in first_users]
+    return broker
 
 
 async def serve(broker: Broker, addresses: Addresses) -> None:

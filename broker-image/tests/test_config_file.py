@@ -66,6 +66,7 @@ def test_listeners_that_do_not_read_are_refused(text: str) -> None:
         listeners({"listeners": text})
 
 
-def test_a_listener_that_needs_a_password_is_refused() -> None:
-    with pytest.raises(CannotStart, match="SASL is not built yet"):
-        listeners({"listeners": "SASL_SSL://127.0.0.1:9093"})
+def test_a_listener_named_like_a_protocol_of_sasl_has_it() -> None:
+    (found,) = listeners({"listeners": "SASL_PLAINTEXT://127.0.0.1:9093"})
+    assert found.mechanisms == ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    assert found.tls is None

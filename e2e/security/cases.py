@@ -284,6 +284,26 @@ def of_cluster() -> list[Case]:
         case(ApiKey.LIST_PARTITION_REASSIGNMENTS, topics=None, timeout=TIMEOUT_MS),
         case(ApiKey.DESCRIBE_CLIENT_QUOTAS, components=[], strict=False),
         case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, users=[]),
+        case(
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+            deletions=[{"name": "nobody", "mechanism": 2}],
+            upsertions=[
+                {
+                    "name": name,
+                    "mechanism": mechanism,
+                    "iterations": iterations,
+                    "salt": b"salt",
+                    "salted_password": b"secret",
+                }
+                for name, mechanism, iterations in (
+                    ("few", 1, 4095),
+                    ("many", 2, 16385),
+                    ("odd", 3, 4096),
+                    ("twice", 1, 4096),
+                    ("twice", 2, 4096),
+                )
+            ],
+        ),
         case(ApiKey.DESCRIBE_ACLS, **named),
         case(ApiKey.CREATE_ACLS, creations=[created]),
         case(

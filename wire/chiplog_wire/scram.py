@@ -119,7 +119,8 @@ class ScramServer:
         self._header = b""
         self._first_messages = b""
         self._credential: ScramCredential
-        self._username = ""
+        self.claimed_name = ""
+        """The name that the client has given, proved or not; empty before that."""
         self.authenticated_as: str | None = None
         """The user's name once the client has proved that it knows the password."""
 
@@ -138,10 +139,10 @@ class ScramServer:
         """Answer the client's first message with the nonce, the salt and the iterations."""
         self._header, bare = split_header(message)
         fields = parse(bare)
-        self._username = unescaped(expect(fields, 0, b"n"))
-        check_authorization(self._header, self._username)
+        self.claimed_name = unescaped(expect(fields, 0, b"n"))
+        check_authorization(self._header, self.claimed_name)
         self._nonce = expect(fields, 1, b"r") + self._nonce
-        credential = self._credential = self._find(self._username)
+        credential = self._credential = self._find(self.claimed_name)
         salt = b64encode(credential.salt)
         answer = b"r=%b,s=%b,i=%d" % (self._nonce, salt, credential.iterations)
         self._first_messages = b"%b,%b," % (bare, answer)
@@ -159,7 +160,7 @@ class ScramServer:
             raise AuthenticationFailed("a message does not end in its proof")
         exchanged = self._first_messages + without_proof
         proved_keys = self._keys_of(decoded(proof), exchanged)
-        self.authenticated_as = self._username
+        self.authenticated_as = self.claimed_name
         return b"v=" + b64encode(mac(self._mechanism, proved_keys.server_key, exchanged))
 
     def _keys_of(self, proof: bytes, exchanged: bytes) -> ScramKeys:

@@ -4,7 +4,6 @@ Tools and UIs send these requests routinely: with an empty list they continue, w
 of them fail. Requests that would change such a feature are not offered.
 """
 
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -34,34 +33,6 @@ def describe_client_quotas(_: Call[Any]) -> object:
     """An empty list: there are no client quotas."""
     return answers(ApiKey.DESCRIBE_CLIENT_QUOTAS).DescribeClientQuotasResponse(
         throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, entries=()
-    )
-
-
-def describe_user_scram_credentials(call: Call[Any]) -> object:
-    """Every requested user is unknown; without names in the request the list is empty.
-
-    The brokers' own SCRAM credential is not shown to clients.
-    """
-    types = answers(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
-    times = Counter(user.name for user in call.message.users or ())
-    return types.DescribeUserScramCredentialsResponse(
-        throttle_time=NO_THROTTLE,
-        error_code=ErrorCode.none,
-        error_message=None,
-        results=tuple(no_credentials(types, name, count) for name, count in times.items()),
-    )
-
-
-def no_credentials(types: Any, user: str, times: int) -> object:
-    """The error for one user; a user that is requested several `times` gets another one
-    (KIP-554)."""
-    code = ErrorCode.resource_not_found
-    message = "Attempt to describe a user credential that does not exist"
-    if times > 1:
-        code = ErrorCode.duplicate_resource
-        message = "the request contains this user more than once"
-    return types.DescribeUserScramCredentialsResult(
-        user=user, error_code=code, error_message=f"{message}: {user}", credential_infos=()
     )
 
 

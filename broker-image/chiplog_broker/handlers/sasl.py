@@ -5,12 +5,13 @@ a listener without authentication, the answer is an error, as in Kafka. So there
 re-authentication, and no session expires.
 """
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.security.sasl import FAILURE_DELAY_S
-from chiplog_broker.server.call import Call
+from chiplog_broker.security.sasl import FAILURE_DELAY_S, Later
+from chiplog_broker.server.call import Answer, Call
 from chiplog_wire.protocol.answers import answers
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -50,16 +51,30 @@ class SaslHandlers:
         if session is None:
             return authenticate_response(ErrorCode.illegal_sasl_state, NOTHING_TO_DO)
         try:
-            return authenticate_response(token=session.respond(call.message.auth_bytes))
+            answer = session.respond(call.message.auth_bytes)
         except AuthenticationFailed:
-            return self._answer_later(
-                authenticate_response(ErrorCode.sasl_authentication_failed, REFUSED)
-            )
+            return self._answer_later(refused())
+        if isinstance(answer, bytes):
+            return authenticate_response(token=answer)
+        # A task of the connection: if that closes, the check is given up.
+        return asyncio.get_running_loop().create_task(self._check(call, answer))
+
+    async def _check(self, call: Call[Any], check: Later) -> Answer:
+        """The encoded answer to a token that is checked in another thread."""
+        try:
+            return call.encode(authenticate_response(token=await check()))
+        except AuthenticationFailed:
+            return call.encode(await self._answer_later(refused()))
 
     async def _answer_later(self, answer: object) -> object:
         """Delay the answer to a failure, so that guessing passwords takes long."""
         await self._clock.sleep(FAILURE_DELAY_S)
         return answer
+
+
+def refused() -> object:
+    """The answer to a login that has failed, for whatever reason."""
+    return authenticate_response(ErrorCode.sasl_authentication_failed, REFUSED)
 
 
 def authenticate_response(

@@ -28,6 +28,7 @@ from chiplog_broker.handlers.produce import ProduceHandler
 from chiplog_broker.handlers.producers import ProducerIds
 from chiplog_broker.handlers.reassignments import ReassignmentHandlers
 from chiplog_broker.handlers.sasl import SaslHandlers
+from chiplog_broker.handlers.scram import ScramHandlers
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.handlers.topics import TopicHandlers
 from chiplog_broker.metadata.port import MetadataStore
@@ -39,6 +40,7 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.authorization import AclStore, Authorization
+from chiplog_broker.security.scram_store import ScramStore
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
@@ -70,6 +72,8 @@ class Parts:
     spreading: Spreading | None
     pacing: Pacing
     throttle: ReplicationThrottle
+    audit: AuditLog
+    users: ScramStore
     acls: AclStore | None = None
     """The ACLs that requests are checked against; None if everybody may do everything."""
 
@@ -82,7 +86,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         return unguarded_table(parts, long_work, None)
     guards = Guards(
         Authorization(parts.acls),
-        AuditLog(parts.clock.monotonic_s),
+        parts.audit,
         parts.cluster,
         setting(parts.config, AUTO_CREATE_TOPICS_ENABLE),
     )
@@ -118,6 +122,7 @@ def unguarded_table(
     )
     reassignments = ReassignmentHandlers(parts.cluster, parts.store)
     sasl = SaslHandlers(parts.clock)
+    scram = ScramHandlers(parts.users)
     finder = CoordinatorFinder(parts.cluster, parts.coordinator, long_work)
     groups = GroupHandlers(parts.coordinator)
     group_admin = GroupAdminHandlers(parts.coordinator, long_work)
@@ -159,7 +164,8 @@ def unguarded_table(
         ApiKey.LIST_PARTITION_REASSIGNMENTS: reassignments.list_partition_reassignments,
         ApiKey.OFFSET_DELETE: OffsetDeletion(parts.coordinator, parts.cluster).offset_delete,
         ApiKey.DESCRIBE_CLIENT_QUOTAS: absent_features.describe_client_quotas,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: absent_features.describe_user_scram_credentials,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: scram.describe_user_scram_credentials,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: scram.alter_user_scram_credentials,
         ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
         ApiKey.DESCRIBE_PRODUCERS: ActiveProducers(leaders, parts.clock).describe_producers,
         ApiKey.DESCRIBE_TRANSACTIONS: absent_features.describe_transactions,

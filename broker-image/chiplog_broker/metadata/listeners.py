@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from chiplog_broker.security.credentials import Keyring
 from chiplog_broker.security.listener_security import TlsSettings
+from chiplog_broker.security.sasl import Logins
 
 INTERNAL_NAME = "internal"
 INTERNAL_PORT = 9091
@@ -18,15 +19,17 @@ class Listener:
     port: int
     advertised_host: str
     advertised_port: int
-    keyring: Keyring | None = field(default=None, compare=False, repr=False)
-    """The credentials that its clients must log in with; without it all are `User:ANONYMOUS`."""
+    logins: Logins | None = field(default=None, compare=False, repr=False)
+    """How its clients must log in; without it they need not."""
     tls: TlsSettings | None = None
     """How it uses TLS; None for plain text."""
     is_internal: bool = False
     """Whether its clients are processes of this cluster, with the permissions of brokers."""
+    mechanisms: tuple[str, ...] = ()
+    """The SASL mechanisms for users, from which the broker makes `logins`; empty without SASL."""
 
     def __post_init__(self) -> None:
-        assert self.keyring or not self.is_internal, "an internal listener needs a keyring"
+        assert self.logins or not self.is_internal, "an internal listener needs a keyring"
 
 
 def internal_listener(
@@ -42,5 +45,5 @@ def internal_listener(
     must not keep brokers from each other.
     """
     return Listener(
-        INTERNAL_NAME, host, port, advertised_host, port, keyring=keyring, is_internal=True
+        INTERNAL_NAME, host, port, advertised_host, port, logins=keyring, is_internal=True
     )

@@ -1,4 +1,4 @@
-"""The audit log: a line for each denial, and for each change that a client made.
+"""The audit log: a line for each denial, failed login, and change that a client made.
 
 It has a logger of its own, `chiplog.audit`, so that it can be sent elsewhere. Kafka logs every
 denial. Here a client that repeats a denied request does not fill the disk: the same denial is
@@ -8,7 +8,7 @@ line (decision 70).
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from chiplog_core.authorizer.acls import Acl, Operation, ResourceType
 from chiplog_core.authorizer.decision import Client
@@ -16,12 +16,15 @@ from chiplog_core.authorizer.decision import Client
 AUDIT_LOGGER: Final = "chiplog.audit"
 logger = logging.getLogger(AUDIT_LOGGER)
 
+K = TypeVar("K")
+
 REPEAT_S: Final = 60.0
 """The same denial is logged again after this time."""
 LINES_PER_S: Final = 20.0
 BURST_LINES: Final = 200.0
-"""Lines that may be logged at once; after that, `LINES_PER_S`. Denials and changes each have this
-limit, so that a denied client cannot hide the changes of others."""
+"""Lines that may be logged at once; after that, `LINES_PER_S`. Denials, failed
+logins and changes each have this limit, so that a denied client cannot hide the changes of
+others."""
 MAX_REMEMBERED: Final = 1_000
 """Denials that are remembered to recognize repetitions."""
 LONGEST_NAME: Final = 256
@@ -38,25 +41,31 @@ class Denial(NamedTuple):
     name: str
 
 
+class FailedLogin(NamedTuple):
+    """Who failed to log in, and where."""
+
+    host: str
+    listener: str
+    mechanism: str
+    name: str
+    """The name that the client gave; empty if it gave none."""
+
+
 class AuditLog:
     """Writes the lines of this process."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
-        self._denials, self._changes = Limit(), Limit()
-        self._logged: dict[Denial, list[float]] = {}
-        """Denial -> when it was logged last, and how often it was repeated since."""
+        self._changes = Limit()
+        self._denials = Repeated[Denial]()
+        self._failed_logins = Repeated[FailedLogin]()
 
     def denied(self, denial: Denial, denied_by: Callable[[], Acl | None]) -> None:
         """Log a denial, unless it was logged a moment ago. `denied_by` returns the ACL that denies;
         it is called for a line only."""
-        now_s = self._monotonic_s()
         denial = denial._replace(name=denial.name[:LONGEST_NAME])
-        known = self._logged.get(denial)
-        if known is not None and now_s - known[0] < REPEAT_S:
-            known[1] += 1
-            return
-        if not self._denials.spend(now_s):
+        counts = self._denials.spend(denial, self._monotonic_s())
+        if counts is None:
             return
         facts: dict[str, Any] = {
             **who(denial.client),
@@ -64,15 +73,24 @@ class AuditLog:
             "operation": denial.operation.name,
             "resource": resource(denial.resource_type, denial.name),
             "acl": described(denied_by()),
+            **counts,
         }
-        if known is not None and known[1]:
-            facts["repeated"] = int(known[1])
-        self._denials.add_left_out(facts)
         logger.warning("denied", extra=facts)
-        self._logged.pop(denial, None)
-        if len(self._logged) >= MAX_REMEMBERED:
-            del self._logged[next(iter(self._logged))]
-        self._logged[denial] = [now_s, 0]
+
+    def login_failed(self, login: FailedLogin, reason: str) -> None:
+        """Log a login that failed, unless the same one was logged a moment ago."""
+        login = login._replace(name=login.name[:LONGEST_NAME])
+        counts = self._failed_logins.spend(login, self._monotonic_s())
+        if counts is not None:
+            facts = {
+                "host": login.host,
+                "listener": login.listener,
+                "mechanism": login.mechanism,
+                "user": login.name,
+                "reason": reason,
+                **counts,
+            }
+            logger.warning("login_failed", extra=facts)
 
     def changed(self, client: Client, api: str, what: str, code: str) -> None:
         """Log a change of `what` that a client made, or that failed with an error code."""
@@ -106,6 +124,33 @@ class Limit:
         if self._left_out:
             facts["left_out"] = self._left_out
             self._left_out = 0
+
+
+class Repeated(Generic[K]):
+    """Limits lines of one kind, and counts repetitions of the same one."""
+
+    def __init__(self) -> None:
+        self._limit = Limit()
+        self._logged: dict[K, list[float]] = {}
+        """What was logged -> when it was last, and how often it was repeated since."""
+
+    def spend(self, what: K, now_s: float) -> dict[str, int] | None:
+        """None if the line may not be logged now; else the numbers of lines that were left out."""
+        known = self._logged.get(what)
+        if known is not None and now_s - known[0] < REPEAT_S:
+            known[1] += 1
+            return None
+        if not self._limit.spend(now_s):
+            return None
+        facts: dict[str, int] = {}
+        if known is not None and known[1]:
+            facts["repeated"] = int(known[1])
+        self._limit.add_left_out(facts)
+        self._logged.pop(what, None)
+        if len(self._logged) >= MAX_REMEMBERED:
+            del self._logged[next(iter(self._logged))]
+        self._logged[what] = [now_s, 0]
+        return facts
 
 
 def who(client: Client) -> dict[str, str]:

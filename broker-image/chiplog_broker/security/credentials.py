@@ -15,20 +15,23 @@ one pod after the other, and the brokers must be able to connect in the meantime
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.rng import Rng
-from chiplog_broker.security.sasl import SaslSession
+from chiplog_broker.security.sasl import Attempt, SaslSession
 from chiplog_wire.scram import (
     ITERATIONS,
     Mechanism,
     ScramCredential,
     ScramKeys,
+    ScramServer,
     derived_keys,
     mac,
+    new_nonce,
     salted_password,
     saslprep,
 )
@@ -133,7 +136,7 @@ class Keyring:
     ) -> None:
         self._source = source
         self._rng = rng
-        self.mechanisms = {mechanism.value: mechanism for mechanism in mechanisms}
+        self._mechanisms = {mechanism.value: mechanism for mechanism in mechanisms}
         # A secret of this process. It determines the salt of each name, also of names that do not
         # exist, and the same salt for both passwords of a user whose password has just changed.
         self._secret = rng.token(32)
@@ -141,7 +144,14 @@ class Keyring:
 
     def session(self, deadline_s: float) -> SaslSession:
         """The login of a new connection, which must be complete by `deadline_s`."""
-        return SaslSession(self.mechanisms, self.find, self._rng, deadline_s)
+        return SaslSession(
+            {name: partial(self._attempt, one) for name, one in self._mechanisms.items()},
+            deadline_s,
+        )
+
+    def _attempt(self, mechanism: Mechanism) -> Attempt:
+        find, nonce = partial(self.find, mechanism), new_nonce(self._rng.token)
+        return Attempt(ScramServer(mechanism, find, nonce))
 
     def find(self, mechanism: Mechanism, username: str) -> ScramCredential:
         """The credential that verifies the password of `username`: with the keys of all passwords

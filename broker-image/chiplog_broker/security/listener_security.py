@@ -9,12 +9,14 @@ from typing import Final
 from chiplog_broker.errors import CannotStart
 from chiplog_core.config.listener_keys import (
     LISTENER_SECURITY_PROTOCOL_MAP,
+    SASL_ENABLED_MECHANISMS,
     SSL_CLIENT_AUTH,
     SSL_ENABLED_PROTOCOLS,
     SSL_KEYSTORE_LOCATION,
     SSL_TRUSTSTORE_LOCATION,
     key_of_one_listener,
     listener_value,
+    name_for_listener,
     set_under,
 )
 
@@ -26,6 +28,16 @@ class SecurityProtocol(StrEnum):
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class ClientAuth(StrEnum):
@@ -36,12 +48,15 @@ class ClientAuth(StrEnum):
     REQUIRED = "required"
 
 
-NOT_BUILT: Final = ("SASL_PLAINTEXT", "SASL_SSL")
+PLAIN: Final = "PLAIN"
+PROTOCOLS: Final = "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
 WITHOUT_MAP: Final = {
     "plaintext": SecurityProtocol.PLAINTEXT,
     "external": SecurityProtocol.PLAINTEXT,
     "internal": SecurityProtocol.PLAINTEXT,
     "ssl": SecurityProtocol.SSL,
+    "sasl_plaintext": SecurityProtocol.SASL_PLAINTEXT,
+    "sasl_ssl": SecurityProtocol.SASL_SSL,
 }
 """The protocols of listeners of a standalone broker whose file has no map, by their names in lower
 case."""
@@ -63,26 +78,36 @@ class TlsSettings:
     truststore_key: str = SSL_TRUSTSTORE_LOCATION.name
 
 
+@dataclass(frozen=True, slots=True)
+class ListenerSecurity:
+    """How a listener is secured."""
+
+    tls: TlsSettings | None = None
+    """None for plain text."""
+    mechanisms: tuple[str, ...] = ()
+    """The mechanisms by which clients log in; empty without SASL."""
+
+
 def security_of_listeners(
     config: Mapping[str, str],
     names: Iterable[str],
     without_map: Mapping[str, SecurityProtocol],
-) -> dict[str, TlsSettings | None]:
-    """The TLS settings of each listener; None for one in plain text.
+) -> dict[str, ListenerSecurity]:
+    """How each listener is secured.
 
     `without_map` has the protocols that hold if the configuration has no map. Raises `CannotStart`.
     """
-    protocols = protocol_map(config) if _has_map(config) else dict(without_map)
-    found = {name: _settings(config, name, protocols.get(name.lower())) for name in names}
-    secured = {name.lower() for name, settings in found.items() if settings is not None}
+    in_map = protocol_map(config) if _has_map(config) else dict(without_map)
+    protocols = {name: _protocol(in_map, name) for name in names}
+    found = {
+        name: ListenerSecurity(
+            _tls_settings(config, name, protocol) if protocol.has_tls else None,
+            _mechanisms(config, name, protocol) if protocol.has_sasl else (),
+        )
+        for name, protocol in protocols.items()
+    }
     for key in config:
-        # A misspelled listener would be open to clients that it should refuse.
-        of_listener = key_of_one_listener(key)
-        if of_listener is not None and of_listener[0] not in secured:
-            raise CannotStart(
-                f"{FILE}[{key}] is for a listener {of_listener[0]}, but there is none with that "
-                "name and TLS: remove it, or correct the name"
-            )
+        _check_listener_of(key, {name.lower(): one for name, one in protocols.items()})
     return found
 
 
@@ -94,14 +119,10 @@ def protocol_map(config: Mapping[str, str]) -> dict[str, SecurityProtocol]:
     for entry in key.parse(config[key.name]):
         name, _, protocol = entry.partition(":")
         protocol = protocol.strip().upper()
-        if protocol in NOT_BUILT:
-            raise CannotStart(
-                f"{FILE}[{key.name}] has {entry}: SASL is not built yet, use PLAINTEXT or SSL"
-            )
         if not name or protocol not in set(SecurityProtocol) or name.lower() in found:
             raise CannotStart(
-                f"{FILE}[{key.name}] has {entry!r}: write name:PLAINTEXT or name:SSL, each name "
-                "once"
+                f"{FILE}[{key.name}] has {entry!r}: write name:protocol with {PROTOCOLS}, each "
+                "name once"
             )
         found[name.lower()] = SecurityProtocol(protocol)
     return found
@@ -111,24 +132,61 @@ def _has_map(config: Mapping[str, str]) -> bool:
     return LISTENER_SECURITY_PROTOCOL_MAP.name in config
 
 
-def _settings(
-    config: Mapping[str, str], name: str, protocol: SecurityProtocol | None
-) -> TlsSettings | None:
-    """The settings of one listener; None for plain text. Raises `CannotStart`."""
-    if protocol is None and name.upper() in NOT_BUILT:
-        raise CannotStart(
-            f"{FILE}[listeners] uses {name}: SASL is not built yet, use PLAINTEXT or SSL"
-        )
+def _protocol(in_map: Mapping[str, SecurityProtocol], name: str) -> SecurityProtocol:
+    """The protocol of one listener. Raises `CannotStart` if the map has none."""
+    protocol = in_map.get(name.lower())
     if protocol is None:
         raise CannotStart(
             f"{FILE}[listeners] has {name}, for which {LISTENER_SECURITY_PROTOCOL_MAP.name} has no "
-            f"protocol: add {name}:PLAINTEXT or {name}:SSL there"
+            f"protocol: add {name}:PLAINTEXT or another one of {PROTOCOLS} there"
         )
-    if protocol is SecurityProtocol.PLAINTEXT:
-        return None
+    return protocol
+
+
+def _check_listener_of(key: str, protocols: Mapping[str, SecurityProtocol]) -> None:
+    """Raise `CannotStart` if a key is for a listener that does not use it. A misspelled listener
+    would be open to clients that it should refuse."""
+    of_listener = key_of_one_listener(key)
+    if of_listener is None:
+        return
+    name, listener_key = of_listener
+    protocol = protocols.get(name)
+    is_of_sasl = listener_key is SASL_ENABLED_MECHANISMS
+    if protocol is None or not (protocol.has_sasl if is_of_sasl else protocol.has_tls):
+        raise CannotStart(
+            f"{FILE}[{key}] is for a listener {name}, but there is none with that name and "
+            f"{'SASL' if is_of_sasl else 'TLS'}: remove it, or correct the name"
+        )
+
+
+def _mechanisms(
+    config: Mapping[str, str], name: str, protocol: SecurityProtocol
+) -> tuple[str, ...]:
+    """The mechanisms of a listener with SASL. Raises `CannotStart`."""
+    key = SASL_ENABLED_MECHANISMS
+    found = tuple(dict.fromkeys(listener_value(config, name, key) or ()))
+    under = set_under(config, name, key)
+    if PLAIN in found and not protocol.has_tls:
+        raise CannotStart(
+            f"{FILE}[{under}] has PLAIN, which sends passwords, but the listener {name} has no "
+            f"TLS: use {name}:SASL_SSL, or SCRAM-SHA-512"
+        )
+    return found
+
+
+def _client_auth(config: Mapping[str, str], name: str, protocol: SecurityProtocol) -> ClientAuth:
+    """Whether clients have certificates. With SASL, only a listener's own value counts, as in Kafka
+    (KIP-684)."""
+    if protocol.has_sasl and name_for_listener(name, SSL_CLIENT_AUTH) not in config:
+        return ClientAuth.NONE
+    return ClientAuth(listener_value(config, name, SSL_CLIENT_AUTH) or ClientAuth.NONE)
+
+
+def _tls_settings(config: Mapping[str, str], name: str, protocol: SecurityProtocol) -> TlsSettings:
+    """The TLS settings of one listener. Raises `CannotStart`."""
     keystore = listener_value(config, name, SSL_KEYSTORE_LOCATION)
     truststore = listener_value(config, name, SSL_TRUSTSTORE_LOCATION)
-    client_auth = ClientAuth(listener_value(config, name, SSL_CLIENT_AUTH) or ClientAuth.NONE)
+    client_auth = _client_auth(config, name, protocol)
     keystore_key = set_under(config, name, SSL_KEYSTORE_LOCATION)
     truststore_key = set_under(config, name, SSL_TRUSTSTORE_LOCATION)
     if not keystore:

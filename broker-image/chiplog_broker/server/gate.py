@@ -7,10 +7,11 @@ listener's real service, so later requests do not pass through the gate.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.security.sasl import FAILURE_DELAY_S, SaslSession, SaslState
+from chiplog_broker.security.sasl import FAILURE_DELAY_S, Later, SaslSession, SaslState
 from chiplog_broker.server.connection import Answer, AnyRequest, Connection, Service, Started
 from chiplog_broker.server.peer import Peer
 from chiplog_wire.protocol.apis import APIS, ApiKey
@@ -30,8 +31,8 @@ _ANSWERED: Final = {
 # The header given to a token that arrives without one (SaslHandshake 0).
 _BARE_TOKEN: Final = RequestHeader(APIS[ApiKey.SASL_AUTHENTICATE], 0, 0, None)
 
-# Called with the peer whose login failed, and the reason.
-Refused = Callable[[Peer, str], None]
+# Called with the peer whose login failed, and its login.
+Refused = Callable[[Peer, SaslSession], None]
 
 
 class Gate:
@@ -84,15 +85,30 @@ class Gate:
             self._open(peer)
         elif session.state is SaslState.FAILED:
             self._close(peer, started)
+        elif session.state is SaslState.CHECKING:
+            assert isinstance(started, asyncio.Future), "the result of a check comes later"
+            # This callback runs before the connection's own one, as in `_close`.
+            started.add_done_callback(partial(self._checked, peer))
         elif session.has_bare_tokens:
             self._connection.parse = bare_token
         return started
 
     # -- the end of a login
 
+    def _checked(self, peer: Peer, answer: asyncio.Future[Answer]) -> None:
+        """A password was checked in another thread, and its answer is ready."""
+        if answer.cancelled() or answer.exception() is not None:
+            return  # the connection is closed, or is being closed
+        if self._session.state is SaslState.DONE:
+            self._open(peer)
+        else:
+            self._refused(peer, self._session)
+            self._connection.finish()
+
     def _open(self, peer: Peer) -> None:
         """The login succeeded: from now on the listener's service handles the connection."""
         peer.principal = self._session.principal
+        peer.login = self._session.login
         peer.is_internal = peer.listener.is_internal
         if peer.memory is not None:
             peer.memory.is_trusted = peer.is_internal
@@ -101,7 +117,7 @@ class Gate:
 
     def _close(self, peer: Peer, started: Started) -> None:
         """Close the connection of a failed login, after its delayed answer."""
-        self._refused(peer, self._session.why_failed)
+        self._refused(peer, self._session)
         assert isinstance(started, asyncio.Future), "the answer to a failed login is delayed"
         # This callback runs before the connection's own one. So `finish` is called first; then the
         # answer is sent, and the connection closes itself.
@@ -116,12 +132,26 @@ class Gate:
             answer = self._session.respond(token)
         except AuthenticationFailed:
             return asyncio.get_running_loop().create_task(self._no_answer())
-        return [INT32.pack(len(answer)) + answer]
+        if isinstance(answer, bytes):
+            return [bare(answer)]
+        return asyncio.get_running_loop().create_task(self._answer_to(answer))
+
+    async def _answer_to(self, check: Later) -> Answer:
+        """The answer to a token without a header that is checked in another thread."""
+        try:
+            return [bare(await check())]
+        except AuthenticationFailed:
+            return await self._no_answer()
 
     async def _no_answer(self) -> Answer:
         """An empty answer after the delay that makes guessing passwords slow."""
         await self._clock.sleep(FAILURE_DELAY_S)
         return []
+
+
+def bare(token: bytes) -> bytes:
+    """A token as a frame of its own."""
+    return INT32.pack(len(token)) + token
 
 
 def bare_token(frame: memoryview) -> AnyRequest:

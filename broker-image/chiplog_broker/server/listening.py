@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.security.sasl import ANONYMOUS
+from chiplog_broker.security.audit import AuditLog, FailedLogin
+from chiplog_broker.security.sasl import ANONYMOUS, SaslSession
 from chiplog_broker.security.tls import TlsFiles, principal_of
+from chiplog_broker.security.users import Change
 from chiplog_broker.server.connection import Connection
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.gate import LOGIN_TIMEOUT_S, Gate
@@ -60,8 +62,11 @@ class Acceptor:
         quota: ConnectionQuota,
         clock: Clock,
         metrics: RequestMetrics,
+        audit: AuditLog,
     ) -> None:
+        assert listener.logins or not listener.mechanisms, "logins are required, but impossible"
         self._listener = listener
+        self._audit = audit
         # `Service.start`: requests go directly to the dispatcher.
         self.start = dispatcher.start
         self._quota = quota
@@ -139,10 +144,10 @@ class Acceptor:
 
     def new_connection(self) -> Connection:
         """The protocol of a new connection, behind a `Gate` if the listener requires a login."""
-        keyring, max_frame_bytes = self._listener.keyring, self._limits.max_frame_bytes
-        if keyring is None:
+        logins, max_frame_bytes = self._listener.logins, self._limits.max_frame_bytes
+        if logins is None:
             return Connection(self, max_frame_bytes)
-        session = keyring.session(self._clock.monotonic_s() + LOGIN_TIMEOUT_S)
+        session = logins.session(self._clock.monotonic_s() + LOGIN_TIMEOUT_S)
         gate = Gate(self, session, self._clock, max_frame_bytes, self._login_failed)
         return Connection(gate, min(max_frame_bytes, UNAUTHENTICATED_MAX_BYTES))
 
@@ -250,8 +255,29 @@ class Acceptor:
             self._metrics.violations_total += 1
             self._log("connection_closed", str(peer), str(why))
 
-    def _login_failed(self, peer: Peer, reason: str) -> None:
-        self._log("login_failed", str(peer), reason)
+    def close_ended(self, change: Change) -> None:
+        """Close the connections of users that a change has deleted, or whose password it has
+        changed."""
+        ended = [
+            connection
+            for connection in self._connections
+            if not connection.peer.is_internal
+            and change.ends(connection.peer.principal, connection.peer.login)
+        ]
+        for connection in ended:
+            connection.abort()
+        if ended:
+            logger.info(
+                "users_disconnected",
+                extra={"listener": self._listener.name, "connections": len(ended)},
+            )
+
+    def _login_failed(self, peer: Peer, login: SaslSession) -> None:
+        """Log a login that failed: in the audit log."""
+        self._audit.login_failed(
+            FailedLogin(peer.host, self._listener.name, login.mechanism, login.claimed_name),
+            login.why_failed,
+        )
 
     def _log(self, event: str, peer: str, reason: str) -> None:
         """Log a refused or closed connection, at most one in `LOG_INTERVAL_S`: clients must not

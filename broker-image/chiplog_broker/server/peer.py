@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chiplog_broker.metadata.listeners import Listener
-from chiplog_broker.security.sasl import ANONYMOUS, SaslSession
+from chiplog_broker.security.sasl import ANONYMOUS, Login, SaslSession
 from chiplog_broker.server.memory import UNBOUNDED, Account
 
 
@@ -25,6 +25,8 @@ class Peer:
     sasl: SaslSession | None = None
     """Its login while it is incomplete; None after that, and on listeners without
     authentication."""
+    login: Login | None = None
+    """How its user has logged in; None without SASL, and for processes of this cluster."""
     fetch_session: int = 0
     """The fetch session that it uses (KIP-227): one at a time, which ends with its connection."""
     memory: Account | None = None

@@ -39,23 +39,6 @@ def test_no_replica_moves_and_there_are_no_quotas(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_no_user_has_credentials(kit: "Kit") -> None:
-    async def scenario() -> None:
-        async with kit.running() as client:
-            key = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
-            everybody = await ask(client, key, users=None)
-            assert (everybody.error_code, everybody.results) == (OK, ())
-            user = client.types(key, 0).UserName
-            users = tuple(user(name=one) for one in ("ada", "bob", "ada"))
-            named = await ask(client, key, users=users)
-            assert [(one.user, one.error_code) for one in named.results] == [
-                ("ada", ErrorCode.duplicate_resource),
-                ("bob", ErrorCode.resource_not_found),
-            ]
-
-    kit.run(scenario)
-
-
 def test_there_are_no_transactions(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:

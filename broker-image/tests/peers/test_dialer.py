@@ -23,6 +23,7 @@ from chiplog_broker.peers.errors import (
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
+from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.dispatch import Dispatcher
@@ -70,7 +71,12 @@ class Server:
         metrics = RequestMetrics()
         quota = ConnectionQuota(ConnectionLimits(9, 9, 2**20, 600.0))
         self.acceptor = Acceptor(
-            listener, Dispatcher(handlers, metrics), quota, SystemClock(), metrics
+            listener,
+            Dispatcher(handlers, metrics),
+            quota,
+            SystemClock(),
+            metrics,
+            AuditLog(SystemClock().monotonic_s),
         )
 
     async def _fetch(self, call: Call[FetchRequest]) -> FetchResponse:

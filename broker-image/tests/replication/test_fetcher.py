@@ -21,6 +21,7 @@ from chiplog_broker.ports.clock import Clock, SystemClock
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import Rng, SystemRng
 from chiplog_broker.replication.manager import ReplicaFetching
+from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 from chiplog_broker.server.call import Answer, Call, Handler
 from chiplog_broker.server.dispatch import Dispatcher
@@ -156,7 +157,12 @@ class Leader:
         metrics = RequestMetrics()
         quota = ConnectionQuota(ConnectionLimits(9, 9, 2**20, 600.0))
         self._acceptor = Acceptor(
-            listener, Dispatcher(handlers, metrics), quota, SystemClock(), metrics
+            listener,
+            Dispatcher(handlers, metrics),
+            quota,
+            SystemClock(),
+            metrics,
+            AuditLog(SystemClock().monotonic_s),
         )
         bound = await self._acceptor.bind()
         await self._acceptor.accept()

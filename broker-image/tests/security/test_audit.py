@@ -98,7 +98,7 @@ def test_memory_is_limited(audit: AuditLog, clock: Clock, caplog: pytest.LogCapt
     for number in range(MAX_REMEMBERED + 100):
         clock.now_s += 0.05
         audit.denied(denial(f"topic-{number}"), lambda: None)
-    assert len(audit._logged) == MAX_REMEMBERED
+    assert len(audit._denials._logged) == MAX_REMEMBERED
     assert len(caplog.records) == MAX_REMEMBERED + 100
     audit.denied(denial("n" * 10_000), lambda: None)
     assert len(vars(caplog.records[-1])["resource"]) == len("Topic:") + LONGEST_NAME

@@ -9,11 +9,19 @@ from chiplog_broker.errors import CannotStart
 from chiplog_broker.security.listener_security import ClientAuth, TlsSettings
 
 MAP = {"listener.security.protocol.map": "tls:SSL,plain:PLAINTEXT"}
+SASL = {
+    "listener.security.protocol.map": "tls:SASL_SSL,plain:SASL_PLAINTEXT",
+    "ssl.keystore.location": "/k",
+}
 TWO = {"listeners": "tls://0.0.0.0:9093,plain://0.0.0.0:9092"}
 
 
 def tls_of(config: dict[str, str]) -> dict[str, TlsSettings | None]:
     return {one.name: one.tls for one in member_listeners(config)}
+
+
+def mechanisms_of(config: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    return {one.name: one.mechanisms for one in member_listeners(config)}
 
 
 def test_a_member_has_tls_where_the_map_says_so() -> None:
@@ -67,6 +75,29 @@ def test_the_names_of_a_standalone_broker_say_their_protocol() -> None:
     assert secured.tls.keystore == Path("/tls.pem")
 
 
+def test_users_log_in_where_the_map_says_so() -> None:
+    config = {**SASL, **TWO, "listener.name.tls.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512"}
+    assert mechanisms_of(config) == {
+        "tls": ("PLAIN", "SCRAM-SHA-512"),
+        "plain": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    }
+    assert {name: tls is not None for name, tls in tls_of(config).items()} == {
+        "tls": True,
+        "plain": False,
+    }
+
+
+def test_with_sasl_only_a_listeners_own_key_asks_for_certificates() -> None:
+    """KIP-684."""
+    config = {**SASL, **TWO, "ssl.client.auth": "required", "ssl.truststore.location": "/cas"}
+    found = tls_of(config)["tls"]
+    assert found is not None
+    assert found.client_auth is ClientAuth.NONE
+    found = tls_of({**config, "listener.name.tls.ssl.client.auth": "requested"})["tls"]
+    assert found is not None
+    assert found.client_auth is ClientAuth.REQUESTED
+
+
 def test_a_truststore_without_client_certificates_is_not_read() -> None:
     config = {**MAP, **TWO, "ssl.keystore.location": "/k", "ssl.truststore.location": "/gone"}
     found = tls_of(config)["tls"]
@@ -83,11 +114,23 @@ def test_a_truststore_without_client_certificates_is_not_read() -> None:
         ),
         (
             {"listener.security.protocol.map": "tls:SASL_SSL,plain:PLAINTEXT"},
-            "has tls:SASL_SSL: SASL is not built yet, use PLAINTEXT or SSL",
+            r"\[ssl.keystore.location\] is not set, but the listener tls uses TLS",
+        ),
+        (
+            {**SASL, "sasl.enabled.mechanisms": "PLAIN"},
+            r"has PLAIN, which sends passwords, but the listener plain has no TLS",
+        ),
+        (
+            {
+                **MAP,
+                "ssl.keystore.location": "/k",
+                "listener.name.tls.sasl.enabled.mechanisms": "PLAIN",
+            },
+            "is for a listener tls, but there is none with that name and SASL",
         ),
         (
             {"listener.security.protocol.map": "tls:TLS,plain:PLAINTEXT"},
-            "has 'tls:TLS': write name:PLAINTEXT or name:SSL",
+            "has 'tls:TLS': write name:protocol with PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
         ),
         (
             {"listener.security.protocol.map": "tls:SSL,TLS:PLAINTEXT,plain:PLAINTEXT"},

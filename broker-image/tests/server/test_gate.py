@@ -16,6 +16,7 @@ from chiplog_broker.handlers.table import api_versions
 from chiplog_broker.metadata.listeners import Listener, internal_listener
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.rng import SystemRng
+from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.dispatch import Dispatcher
@@ -113,7 +114,12 @@ class Kit:
         }
         dispatcher = Dispatcher(handlers, self.metrics)
         self.acceptor = Acceptor(
-            listener, dispatcher, ConnectionQuota(LIMITS), SystemClock(), self.metrics
+            listener,
+            dispatcher,
+            ConnectionQuota(LIMITS),
+            SystemClock(),
+            self.metrics,
+            AuditLog(SystemClock().monotonic_s),
         )
         self.port = 0
 

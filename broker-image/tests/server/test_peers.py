@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chiplog_broker.metadata.listeners import Listener
+from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.server import file_sending
 from chiplog_broker.server.connection import Connection
 from chiplog_broker.server.dispatch import Dispatcher
@@ -145,6 +146,7 @@ async def listening(limits: ConnectionLimits) -> tuple[Acceptor, Listener]:
         ConnectionQuota(limits),
         Clock(),
         RequestMetrics(),
+        AuditLog(lambda: 0.0),
     )
     bound = await acceptor.bind()
     await acceptor.accept()

@@ -11,6 +11,7 @@ import pytest
 
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.clock import SystemClock
+from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.server import tls_accepting
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
@@ -122,6 +123,7 @@ def test_descriptors_are_kept_for_files_before_the_handshake(kit: "Kit", pki: Pk
             ConnectionQuota(ConnectionLimits(9, 9, 2**20, 600.0, descriptors_below=1)),
             SystemClock(),
             metrics,
+            AuditLog(SystemClock().monotonic_s),
         )
         bound = await acceptor.bind()
         await acceptor.accept()

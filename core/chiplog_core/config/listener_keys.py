@@ -1,4 +1,4 @@
-"""How listeners are secured: Kafka's keys for TLS, for all listeners or for one of them.
+"""How listeners are secured: Kafka's keys for TLS and SASL, for all listeners or for one of them.
 
 `ssl.client.auth` is the value of every listener with TLS; `listener.name.tls.ssl.client.auth` is
 that of the listener `tls` alone (KIP-103). The name is in lower case in the key, as in Kafka.
@@ -21,7 +21,8 @@ LISTENER_SECURITY_PROTOCOL_MAP = ConfigKey(
     default=("PLAINTEXT:PLAINTEXT", "SSL:SSL"),
     needs_restart=True,
     set_by="spec.listeners",
-    doc="The security protocol of each listener, as name:protocol: PLAINTEXT or SSL.",
+    doc="The security protocol of each listener, as name:protocol: PLAINTEXT, SSL, "
+    "SASL_PLAINTEXT or SASL_SSL.",
 )
 SSL_KEYSTORE_LOCATION: Final[ConfigKey[str]] = ConfigKey(
     name="ssl.keystore.location",
@@ -42,6 +43,16 @@ SSL_TRUSTSTORE_LOCATION: Final[ConfigKey[str]] = ConfigKey(
     doc="A PEM file with the certificates of the CAs that clients' certificates must be issued by, "
     "or a directory with such a file ca.crt. Changed files are used for new connections within a "
     "second, without a restart.",
+)
+SASL_ENABLED_MECHANISMS = ConfigKey(
+    name="sasl.enabled.mechanisms",
+    value_type=LIST,
+    default=("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    choices=("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"),
+    needs_restart=True,
+    set_by="spec.listeners",
+    doc="How clients may log in on listeners with SASL. PLAIN needs SASL_SSL, because the client "
+    "sends its password; it is compared with the user's SCRAM credential.",
 )
 SSL_CLIENT_AUTH = ConfigKey(
     name="ssl.client.auth",
@@ -104,6 +115,7 @@ LISTENER_KEYS: Final = KeyTable(
         SSL_TRUSTSTORE_TYPE,
         SSL_ENABLED_PROTOCOLS,
         SSL_PRINCIPAL_MAPPING_RULES,
+        SASL_ENABLED_MECHANISMS,
     ),
 )
 """The keys that a single listener may have a value of its own for."""

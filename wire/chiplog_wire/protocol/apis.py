@@ -54,6 +54,7 @@ class ApiKey(IntEnum):
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
@@ -154,6 +155,7 @@ _TABLE = (
     _api(ApiKey.OFFSET_DELETE, (0, 0), flexible=1),
     _api(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), flexible=1),
     _api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), flexible=0),
+    _api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), flexible=0),
     # 55, DescribeQuorum, is missing on purpose: there is no quorum, so an answer would name voters
     # that do not exist. Without it, Java's Admin reports UNSUPPORTED_VERSION, which UIs expect.
     _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), flexible=0),

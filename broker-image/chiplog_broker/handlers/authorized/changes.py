@@ -74,6 +74,11 @@ def of_deleted_acls(_: Any, answer: Any) -> Iterator[tuple[str, ErrorCode]]:
             yield f"{described(acl_of_match(acl))}", acl.error_code
 
 
+def of_users(_: Any, answer: Any) -> Iterator[tuple[str, ErrorCode]]:
+    for one in answer.results:
+        yield f"User:{one.user} credential", one.error_code
+
+
 CHANGES: Final[Mapping[ApiKey, Changes]] = {
     ApiKey.CREATE_TOPICS: of_topics("topics"),
     ApiKey.DELETE_TOPICS: of_topics("responses"),
@@ -91,5 +96,6 @@ CHANGES: Final[Mapping[ApiKey, Changes]] = {
     ),
     ApiKey.CREATE_ACLS: of_created_acls,
     ApiKey.DELETE_ACLS: of_deleted_acls,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: of_users,
 }
 """The APIs that change something besides records and the state of groups."""

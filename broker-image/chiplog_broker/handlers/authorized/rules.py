@@ -135,6 +135,7 @@ RULES: Final[Mapping[ApiKey, Rule | None]] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: InCluster(
         DESCRIBE, whole.describe_user_scram_credentials
     ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: InCluster(ALTER, whole.alter_user_scram_credentials),
     ApiKey.DESCRIBE_ACLS: InCluster(DESCRIBE, whole.describe_acls),
     ApiKey.CREATE_ACLS: InCluster(ALTER, whole.create_acls),
     ApiKey.DELETE_ACLS: InCluster(ALTER, whole.delete_acls),

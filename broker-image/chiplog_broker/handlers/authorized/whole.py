@@ -218,6 +218,20 @@ def describe_user_scram_credentials(_: Any) -> object:
     )
 
 
+def alter_user_scram_credentials(request: Any) -> object:
+    types = answers(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+    names = sorted({one.name for one in (*request.deletions, *request.upsertions)})
+    return types.AlterUserScramCredentialsResponse(
+        throttle_time=NO_THROTTLE,
+        results=tuple(
+            types.AlterUserScramCredentialsResult(
+                user=name, error_code=CLUSTER_FAILED, error_message=CLUSTER_MESSAGE
+            )
+            for name in names
+        ),
+    )
+
+
 def list_config_resources(_: Any) -> object:
     return answers(ApiKey.LIST_CONFIG_RESOURCES).ListConfigResourcesResponse(
         throttle_time=NO_THROTTLE, error_code=CLUSTER_FAILED, config_resources=()

@@ -1,0 +1,167 @@
+"""DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554)."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from chiplog_broker.security.scram_store import ChangedElsewhere, CredentialChange, ScramStore
+from chiplog_broker.security.users import MAX_ITERATIONS, MAX_SALT_BYTES
+from chiplog_broker.server.call import Call
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.scram import (
+    MIN_ITERATIONS,
+    Mechanism,
+    ScramCredential,
+    derived_keys,
+    saslprep,
+)
+
+MECHANISMS: Final = {1: Mechanism.SCRAM_SHA_256, 2: Mechanism.SCRAM_SHA_512}
+NUMBERS: Final = {mechanism: number for number, mechanism in MECHANISMS.items()}
+TWICE: Final = "A user credential cannot be altered twice in the same request"
+
+
+class Invalid(Exception):  # noqa: N818 - a name for what happened
+    """A change that is not acceptable."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ScramHandlers:
+    """Describes and changes the credentials of a store."""
+
+    def __init__(self, store: ScramStore) -> None:
+        self._store = store
+
+    def describe_user_scram_credentials(self, call: Call[Any]) -> object:
+        """The mechanisms and iterations of the requested users; of all without names in the
+        request."""
+        types = answers(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+        found: dict[str, list[object]] = {}
+        for (mechanism, name), credential in self._store.verifiers.items():
+            info = types.CredentialInfo(
+                mechanism=NUMBERS[mechanism], iterations=credential.iterations
+            )
+            found.setdefault(name, []).append(info)
+        times = Counter(user.name for user in call.message.users or ()) or dict.fromkeys(found, 1)
+        return types.DescribeUserScramCredentialsResponse(
+            throttle_time=NO_THROTTLE,
+            error_code=ErrorCode.none,
+            error_message=None,
+            results=tuple(
+                described(types, name, count, found.get(name, [])) for name, count in times.items()
+            ),
+        )
+
+    async def alter_user_scram_credentials(self, call: Call[Any]) -> object:
+        """Store and delete credentials; one result for each user."""
+        valid, errors = self._checked(call.message)
+        try:
+            refused = await self._store.alter(tuple(valid.values()))
+        except OSError as failed:
+            errors |= dict.fromkeys(valid, Invalid(ErrorCode.kafka_storage_error, str(failed)))
+        except ChangedElsewhere as elsewhere:
+            errors |= dict.fromkeys(valid, Invalid(ErrorCode.policy_violation, str(elsewhere)))
+        else:
+            errors |= {
+                name: Invalid(ErrorCode.policy_violation, why) for name, why in refused.items()
+            }
+        types = answers(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+        return types.AlterUserScramCredentialsResponse(
+            throttle_time=NO_THROTTLE,
+            results=tuple(
+                altered(types, name, errors.get(name)) for name in sorted({*valid, *errors})
+            ),
+        )
+
+    def _checked(self, request: Any) -> tuple[dict[str, CredentialChange], dict[str, Invalid]]:
+        """The valid changes and the errors of the others, by user. A user may have one change in a
+        request, as in Kafka."""
+        valid: dict[str, CredentialChange] = {}
+        errors: dict[str, Invalid] = {}
+        for name, entry in entries(request):
+            if name in errors:
+                continue
+            if valid.pop(name, None) is not None:
+                errors[name] = Invalid(ErrorCode.duplicate_resource, TWICE)
+                continue
+            try:
+                valid[name] = self._change_of(entry)
+            except Invalid as invalid:
+                errors[name] = invalid
+        return valid, errors
+
+    def _change_of(self, entry: Any) -> CredentialChange:
+        """The change that an entry asks for. Raises `Invalid`."""
+        mechanism = MECHANISMS.get(entry.mechanism)
+        if not entry.name:
+            raise Invalid(ErrorCode.unacceptable_credential, "Username must not be empty")
+        if mechanism is None:
+            raise Invalid(ErrorCode.unsupported_sasl_mechanism, "Unknown SCRAM mechanism")
+        if not hasattr(entry, "iterations"):
+            if (mechanism, entry.name) not in self._store.verifiers:
+                raise Invalid(
+                    ErrorCode.resource_not_found,
+                    "Attempt to delete a user credential that does not exist",
+                )
+            return CredentialChange(mechanism, entry.name, None)
+        check_upsertion(entry)
+        keys = derived_keys(mechanism, entry.salted_password)
+        credential = ScramCredential(bytes(entry.salt), entry.iterations, (keys,))
+        return CredentialChange(mechanism, entry.name, credential)
+
+
+def entries(request: Any) -> Iterator[tuple[str, Any]]:
+    """The user and the entry of each change."""
+    for entry in (*request.deletions, *request.upsertions):
+        yield entry.name, entry
+
+
+def check_upsertion(entry: Any) -> None:
+    """Raise `Invalid` if a credential cannot be stored."""
+    why = ""
+    if entry.iterations < MIN_ITERATIONS:
+        why = "Too few iterations"
+    elif entry.iterations > MAX_ITERATIONS:
+        why = "Too many iterations"
+    elif not 0 < len(entry.salt) <= MAX_SALT_BYTES or not entry.salted_password:
+        why = f"The salt needs 1 to {MAX_SALT_BYTES} bytes, and the password must not be empty"
+    else:
+        try:
+            saslprep(entry.name)
+        except ValueError as error:
+            why = str(error)
+    if why:
+        raise Invalid(ErrorCode.unacceptable_credential, why)
+
+
+def described(types: Any, user: str, times: int, infos: list[object]) -> object:
+    """The result of a DescribeUserScramCredentials for a user that was requested `times`."""
+    code, message = ErrorCode.none, None
+    if times > 1:
+        code = ErrorCode.duplicate_resource
+        message = (
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        )
+    elif not infos:
+        code = ErrorCode.resource_not_found
+        message = f"Attempt to describe a user credential that does not exist: {user}"
+    return types.DescribeUserScramCredentialsResult(
+        user=user,
+        error_code=code,
+        error_message=message,
+        credential_infos=() if message else tuple(infos),
+    )
+
+
+def altered(types: Any, user: str, error: Invalid | None) -> object:
+    """The result of an AlterUserScramCredentials for one user."""
+    return types.AlterUserScramCredentialsResult(
+        user=user,
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message=None if error is None else str(error),
+    )
