@@ -41,6 +41,7 @@ from chiplog_broker.process import Allowance
 from chiplog_broker.replication.manager import ReplicaFetching
 from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.authorization import AclStore
+from chiplog_broker.security.cluster_access import ClusterAccess
 from chiplog_broker.security.plain import Derivations
 from chiplog_broker.security.scram_store import CredentialChange, ScramStore
 from chiplog_broker.security.users import UserLogins, Users
@@ -122,6 +123,7 @@ class Broker:
         self._is_standalone = membership is None
         self._acls: AclStore | None = None
         self._scram: ScramStore
+        self._watched_access: ClusterAccess | None = None
         self.users = Users(ports.rng)
         """The users that may log in."""
         self._audit = AuditLog(ports.clock.monotonic_s)
@@ -170,8 +172,7 @@ class Broker:
         """Start all parts in order. For each, what stops it is pushed onto the exit stack."""
         ports, membership = self._ports, self._membership
         take_lock(ports.metadata, self._data_path)
-        if self._is_standalone:
-            await self._read_standalone_access()
+        await self._open_access()
         self._exit_stack.push_async_callback(membership.close)
         cluster_id = await membership.begin(self._events)
         self._events.waits_for("")  # `begin` may have waited for something
@@ -201,7 +202,12 @@ class Broker:
         self._exit_stack.push_async_callback(self._coordinator.close)
         self._exit_stack.push_async_callback(membership.leave)
         store = await membership.join(
-            Node(cluster=self._cluster, replicas=self._replicas, data=self._opened_data())
+            Node(
+                cluster=self._cluster,
+                replicas=self._replicas,
+                data=self._opened_data(),
+                access=self._watched_access,
+            )
         )
         self._parts.silence = self._silence_watch()
         housekeeping = self._parts.housekeeping = Housekeeping(
@@ -230,13 +236,21 @@ class Broker:
             },
         )
 
-    async def _read_standalone_access(self) -> None:
-        """Read the users and ACLs of a standalone broker, and add its first users. Raises
-        `ValueError` or `OSError`."""
-        if setting(self._config, keys.AUTHORIZER_CLASS_NAME):
+    async def _open_access(self) -> None:
+        """Prepare the users and ACLs: on Kubernetes they become known after the join. A standalone
+        broker reads its own and adds its first users; raises `ValueError` or `OSError`."""
+        has_authorizer = bool(setting(self._config, keys.AUTHORIZER_CLASS_NAME))
+        if not self._is_standalone:
+            self._scram = access = ClusterAccess(self.users)
+            if has_authorizer:
+                self._acls = access
+            if has_authorizer or any(listener.mechanisms for listener in self._listeners):
+                self._watched_access = access
+            return
+        if has_authorizer:
             self._acls = StandaloneAcls(self._ports.metadata, self._config)
-        self._scram = StandaloneUsers(self._ports.metadata, self.users)
-        await self._scram.add_missing(self.first_users)
+        self._scram = store = StandaloneUsers(self._ports.metadata, self.users)
+        await store.add_missing(self.first_users)
 
     async def deposed(self) -> str:
         """Wait until another process is admitted as this broker, or a task of this one fails.

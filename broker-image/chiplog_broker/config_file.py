@@ -124,10 +124,6 @@ def member_config(path: Path | None, broker_id: int) -> dict[str, str]:
             f"server.properties[node.id] is {config['node.id']}, but --broker-id is {broker_id}: "
             "remove node.id from the file"
         )
-    if config.get("authorizer.class.name"):
-        raise InvalidConfigFile(
-            "server.properties[authorizer.class.name] works on a standalone broker only: remove it"
-        )
     return {**config, "node.id": str(broker_id)}
 
 

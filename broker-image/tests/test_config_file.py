@@ -8,7 +8,6 @@ from chiplog_broker.config_file import (
     listeners,
     parse_properties,
 )
-from chiplog_broker.errors import CannotStart
 
 
 def test_the_format_of_java_properties() -> None:

@@ -14,7 +14,6 @@ from chiplog_broker.errors import CannotStart
 from chiplog_broker.main import Addresses, arguments, serve
 from chiplog_broker.member import member
 from chiplog_broker.server.health import Health
-from chiplog_core.config.broker_keys import STANDARD_AUTHORIZER
 
 CLUSTER = ["--cluster", "c1", "--broker-id", "3", "--data", "/data"]
 
@@ -56,13 +55,6 @@ def test_a_member_has_the_id_it_is_given(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("node.id=4\n")
     with pytest.raises(InvalidConfigFile, match=r"node.id\] is 4, but --broker-id is 3"):
-        member_config(file, 3)
-
-
-def test_a_member_has_no_authorizer(tmp_path: Path) -> None:
-    file = tmp_path / "server.properties"
-    file.write_text(f"authorizer.class.name={STANDARD_AUTHORIZER}\n")
-    with pytest.raises(InvalidConfigFile, match="on a standalone broker only"):
         member_config(file, 3)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.security.authorization import AclStore, Creation
+from chiplog_broker.security.scram_store import ChangedElsewhere
 from chiplog_broker.server.call import Call
 from chiplog_core.authorizer.acls import (
     Acl,
@@ -97,14 +98,21 @@ class AclHandlers:
             if len(filters) > MAX_FILTERS:
                 raise ValueError(TOO_MANY_FILTERS)
             found = await self._store.delete(tuple(valid.values()))
-        except (OSError, ValueError) as failed:
-            is_storage = isinstance(failed, OSError)
-            code = ErrorCode.kafka_storage_error if is_storage else ErrorCode.invalid_request
+        except (OSError, ValueError, ChangedElsewhere) as failed:
+            code = code_of(failed)
             results = [refused_filter(types, code, str(failed))] * len(filters)
         else:
             for place, acls in zip(valid, found, strict=True):
                 results[place] = await asyncio.to_thread(applied_filter, types, acls)
         return types.DeleteAclsResponse(throttle_time=NO_THROTTLE, filter_results=tuple(results))
+
+
+def code_of(failure: Exception) -> ErrorCode:
+    """The error for ACLs that could not be deleted."""
+    if isinstance(failure, ChangedElsewhere):
+        return ErrorCode.policy_violation
+    is_storage = isinstance(failure, OSError)
+    return ErrorCode.kafka_storage_error if is_storage else ErrorCode.invalid_request
 
 
 def refused_filter(types: Any, code: ErrorCode, why: str) -> object:

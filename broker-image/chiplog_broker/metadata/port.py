@@ -8,6 +8,7 @@ from uuid import UUID
 
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import BrokerView, ClusterView, TopicView
+from chiplog_broker.security.cluster_access import ClusterAccess
 from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.storage.damage_history import FoundDamage
 from chiplog_broker.storage.names import TopicPartition
@@ -151,6 +152,8 @@ class Node:
     cluster: ClusterView
     replicas: LocalReplicas
     data: OpenedData
+    access: ClusterAccess | None = None
+    """The ACLs and users that metadata keeps current; None if the broker needs none."""
 
 
 class Authority(Protocol):

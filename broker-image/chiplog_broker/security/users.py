@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeAlias
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.security.plain import Derivations, PlainServer
 from chiplog_broker.security.sasl import NOT_CURRENT, Attempt, Login, SaslSession
+from chiplog_wire.protocol.errors import ProtocolViolation
 from chiplog_wire.scram import (
     ITERATIONS,
     AuthenticationFailed,
@@ -71,6 +72,7 @@ class Users:
         self._verifiers: Verifiers = {}
         self._iterations: dict[Mechanism, Sequence[int]] = {}
         self._principals: Set[str] = frozenset()
+        self._are_known = False
         self._listeners: list[Callable[[Change], None]] = []
 
     @property
@@ -85,6 +87,7 @@ class Users:
     def replace(self, verifiers: Verifiers, principals: Set[str] = frozenset()) -> None:
         """From now on these are the users. `principals` are those of users that exist, however they
         authenticate; the store of a standalone broker does not know them."""
+        self._are_known = True
         deleted = self._principals - principals
         self._verifiers, self._principals = dict(verifiers), frozenset(principals)
         self._iterations = {
@@ -98,10 +101,14 @@ class Users:
             changed(change)
 
     def find(self, mechanism: Mechanism, username: str) -> ScramCredential:
+        """As in `VerifierSource`. Raises `ProtocolViolation` before the first `replace`."""
+        self._check_known()
         known = self._verifiers.get((mechanism, username))
         return self._nobodys(mechanism, username) if known is None else known
 
     def find_for_plain(self, username: str) -> tuple[Mechanism, ScramCredential]:
+        """As `find`."""
+        self._check_known()
         for mechanism in PLAIN_PREFERS:
             known = self._verifiers.get((mechanism, username))
             if known is not None:
@@ -113,6 +120,12 @@ class Users:
 
     def is_current(self, login: Login) -> bool:
         return self._verifiers.get((login.mechanism, login.username)) == login.credential
+
+    def _check_known(self) -> None:
+        """Raise `ProtocolViolation` before the first `replace`. The connection is closed then:
+        after an answer that a login has failed, clients do not try again."""
+        if not self._are_known:
+            raise ProtocolViolation("the users of the cluster are not known yet")
 
     def _nobodys(self, mechanism: Mechanism, username: str) -> ScramCredential:
         """A credential that no password matches, with as many iterations as that of a user."""

@@ -154,6 +154,8 @@ class KubernetesMembership:
         await self._unless_ended(store.registration.admitted.wait())
         self._events.waits_for("waiting for the metadata of the topics")
         await self._unless_ended(store.up_to_date())
+        self._events.waits_for("waiting for the users of the cluster")
+        await self._unless_ended(store.access_known())
         return store
 
     def listening(self, view: BrokerView) -> None:

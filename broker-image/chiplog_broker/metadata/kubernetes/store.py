@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from chiplog_broker.metadata.kubernetes.access import AccessWatch
 from chiplog_broker.metadata.kubernetes.admin_requests import AdminRequests
 from chiplog_broker.metadata.kubernetes.brokers import Brokers
 from chiplog_broker.metadata.kubernetes.draining import can_be_handed_over
@@ -45,6 +46,7 @@ DRAIN_STEP_S = 0.05
 MAX_NAMED_REPLICAS = 5
 """A readiness answer names at most this many replicas."""
 RETRY_S = 1.0
+ACCESS_WAIT_S = 10.0
 
 
 class KubernetesStore:
@@ -119,6 +121,8 @@ class KubernetesStore:
         self._maps_watch = watch(
             parts, PARTITION_MAPS, self._maps.map_changed, self._maps.all_listed
         )
+        access = parts.node.access
+        self._access = None if access is None else AccessWatch(parts, access)
         self._check = MapsCheck(
             self._maps, self._maps_watch, clock, parts.outages, self._writer.changed
         )
@@ -155,6 +159,11 @@ class KubernetesStore:
             start("partition_maps", self._maps_watch.run()),
             start("disk_usage", self._keep_measuring()),
         ]
+        if self._access is not None:
+            self._tasks += [
+                start("access_list", self._access.reflector.run()),
+                start("access", self._access.run()),
+            ]
 
     async def up_to_date(self) -> None:
         """Start to apply the maps, and wait until each known map was applied, or tried once. Then
@@ -166,6 +175,17 @@ class KubernetesStore:
         self._maps.reapply()
         await self._maps.idle()
         self._tasks.append(self._parts.start("maps_check", self._check.run()))
+
+    async def access_known(self) -> None:
+        """Wait until ACLs and users are known, for `ACCESS_WAIT_S` at most: clients give up after
+        an error of authorization, which they would get before."""
+        if self._access is None:
+            return
+        try:
+            async with asyncio.timeout(ACCESS_WAIT_S):
+                await self._access.known.wait()
+        except TimeoutError:
+            logger.error("users_not_known", extra={"after_s": ACCESS_WAIT_S})
 
     def is_ready(self) -> tuple[bool, str]:
         """Whether this broker is ready, and in words what is missing. It becomes ready when all its

@@ -301,6 +301,7 @@ class MemberKit:
         self.broker: Broker
         self.membership: KubernetesMembership
         self.more_listeners: list[Listener] = []
+        self.config: dict[str, str] = {}
         self._disks: list[SystemDisk] = []
 
     @staticmethod
@@ -321,7 +322,7 @@ class MemberKit:
         )
         self._disks = [data, metadata]
         clock, rng = SystemClock(), SystemRng()
-        config = {"node.id": "1"}
+        config = {"node.id": "1", **self.config}
         process = Process(
             cluster=CLUSTER,
             namespace=NAMESPACE,
@@ -387,7 +388,7 @@ class MemberKit:
             try:
                 yield client
             finally:
-                client.writer.close()
+                self.kit.close_clients()
 
     async def client(self) -> "Client":
         """On the address that was bound; the one clients are told leads nowhere here."""

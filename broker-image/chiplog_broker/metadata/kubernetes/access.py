@@ -1,0 +1,177 @@
+"""Follows the AccessList of a cluster and the Secret with its users' verifiers.
+
+The AccessList says who exists and who may do what. A change of its `credentialsDigest` has the
+Secret read again, by name: brokers may not list Secrets. What cannot be read changes nothing, but a
+user that the AccessList has no more cannot log in, be the Secret readable or not.
+"""
+
+import asyncio
+import logging
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
+from chiplog_broker.metadata.kubernetes.verifiers import read_verifiers
+from chiplog_broker.metadata.kubernetes.watching import watch
+from chiplog_broker.security.cluster_access import ClusterAccess
+from chiplog_broker.security.users import Verifiers
+from chiplog_core.authorizer.decision import Authorizer
+from chiplog_core.model.access_list import AccessList, AccessListSpec
+from chiplog_core.naming import names
+from chiplog_core.problems import InvalidManifest
+from chiplog_kube.api import ApiError, Manifest
+from chiplog_kube.kinds import ACCESS_LISTS, SECRETS
+
+logger = logging.getLogger(__name__)
+
+RETRY_S: Final = 1.0
+READ_TIMEOUT_S: Final = 10.0
+NOT_READ: Final = "not read"
+"""In place of a digest: the Secret was not read yet."""
+
+
+class Compiled(NamedTuple):
+    """An AccessList in the form in which it is used."""
+
+    spec: AccessListSpec
+    authorizer: Authorizer
+    principals: frozenset[str]
+
+
+class AccessWatch:
+    """Keeps the ACLs and users of this broker as the operator has written them."""
+
+    def __init__(self, parts: StoreParts, access: ClusterAccess) -> None:
+        self._parts = parts
+        self._access = access
+        self.reflector = watch(parts, ACCESS_LISTS, self._changed)
+        self._manifest: Manifest | None = None
+        self._due = asyncio.Event()
+        self._compiled: Compiled | None = None
+        self._verifiers: Verifiers = {}
+        """All of the Secret, as it was read last."""
+        self._digest: str | None = NOT_READ
+        """The digest with which it was read."""
+        self._is_logged = False
+        self.known = asyncio.Event()
+        """Set when ACLs and users are known."""
+
+    async def run(self) -> None:
+        """Apply changes until cancelled."""
+        while True:
+            await self._wait()
+            if self._manifest is not None:
+                await self._apply(self._manifest)
+            await self._update_users()
+
+    def _changed(self, _before: Manifest | None, after: Manifest | None) -> None:
+        """The AccessList changed. One that is deleted stays in force until there is another one."""
+        cluster = self._parts.process.cluster
+        if after is None:
+            logger.warning("access_list_missing", extra={"cluster": cluster})
+        elif after["metadata"]["name"] == cluster:
+            self._manifest = after
+            self._due.set()
+
+    async def _wait(self) -> None:
+        """Wait for a change, or to read the Secret again."""
+        try:
+            async with asyncio.timeout(RETRY_S if self._is_behind else None):
+                await self._due.wait()
+        except TimeoutError:
+            return
+        self._due.clear()
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether the Secret has to be read."""
+        compiled = self._compiled
+        return compiled is not None and compiled.spec.credentials_digest != self._digest
+
+    async def _apply(self, manifest: Manifest) -> None:
+        """Use the ACLs of an AccessList."""
+        self._manifest = None
+        try:
+            # In another thread: a list may have ten thousand ACLs.
+            self._compiled = await asyncio.to_thread(compiled, manifest)
+        except InvalidManifest as invalid:
+            logger.error("access_list_unreadable", extra={"reason": str(invalid)})
+            return
+        self._access.use_acls(self._compiled.authorizer)
+
+    async def _update_users(self) -> None:
+        """Use the users of the AccessList, with the verifiers that are known now; then with those
+        of the Secret, if it has changed."""
+        if self._compiled is None:
+            return
+        if self._digest != NOT_READ:
+            self._use(self._compiled)
+        if self._is_behind and await self._read(self._compiled.spec.credentials_digest):
+            self._use(self._compiled)
+
+    def _use(self, now: Compiled) -> None:
+        listed = {
+            (mechanism, name): credential
+            for (mechanism, name), credential in self._verifiers.items()
+            if f"User:{name}" in now.principals
+        }
+        self._access.users.replace(listed, now.principals)
+        if not self.known.is_set():
+            self.known.set()
+            logger.info("users_known", extra={"users": len(now.principals)})
+
+    async def _read(self, digest: str | None) -> bool:
+        """Read the Secret; returns whether that succeeded. Without a digest there is none."""
+        try:
+            content = {} if digest is None else await self._content()
+        except (ApiError, TimeoutError) as error:
+            if not self._is_logged:
+                self._is_logged = True
+                reason = f"{type(error).__name__}: {error}"
+                logger.warning("credentials_not_read", extra={"reason": reason})
+            return False
+        self._is_logged = False
+        self._verifiers = await asyncio.to_thread(decoded_verifiers, content)
+        self._digest = digest
+        return True
+
+    async def _content(self) -> Mapping[str, str]:
+        """The entries of the Secret, in base64. Raises `ApiError` or `TimeoutError`."""
+        process = self._parts.process
+        async with asyncio.timeout(READ_TIMEOUT_S):
+            secret = await self._parts.api.get(
+                SECRETS, process.namespace, names.scram_credentials(process.cluster)
+            )
+        found: Mapping[str, str] = secret.get("data") or {}
+        return found
+
+
+def compiled(manifest: Manifest) -> Compiled:
+    """An AccessList in the form in which it is used. Raises `InvalidManifest`."""
+    spec = AccessList.from_manifest(manifest).spec
+    authorizer = Authorizer(
+        (acl for user in spec.users for acl in user.kafka_acls()),
+        spec.super_users,
+        allow_everyone_if_no_acl_found=spec.allow_everyone_if_no_acl_found,
+    )
+    return Compiled(spec, authorizer, frozenset(user.principal for user in spec.users))
+
+
+def decoded_verifiers(content: Mapping[str, Any]) -> Verifiers:
+    """The verifiers in the entries of a Secret. Users whose entry cannot be read cannot log in."""
+    found: dict[Any, Any] = {}
+    unreadable = []
+    for name, encoded in content.items():
+        try:
+            found |= read_verifiers(name, b64decode(encoded, validate=True))
+        except (ValueError, TypeError, LookupError, AttributeError):
+            unreadable.append(name)
+    if unreadable:
+        logger.error("credentials_unreadable", extra={"users": first_of(unreadable)})
+    return found
+
+
+def first_of(unreadable: Iterable[str]) -> str:
+    """Some names, for a line of the log."""
+    return ", ".join(sorted(unreadable)[:10])
