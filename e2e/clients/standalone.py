@@ -14,6 +14,8 @@ class StandaloneBroker(BrokerProcess):
     """One Chiplog broker with file-backed metadata."""
 
     title: ClassVar[str] = "Chiplog"
+    options: tuple[str, ...] = ()
+    """Further options of the command line."""
 
     @property
     def logs(self) -> Path:
@@ -33,6 +35,7 @@ class StandaloneBroker(BrokerProcess):
         return [
             *(sys.executable, "-m", "chiplog_broker", "--standalone", str(self.home)),
             *("--config", str(self.properties)),
+            *self.options,
             *("--health-address", health, "--metrics-address", metrics),
         ]
 

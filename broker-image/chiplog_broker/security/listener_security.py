@@ -164,7 +164,8 @@ def _mechanisms(
 ) -> tuple[str, ...]:
     """The mechanisms of a listener with SASL. Raises `CannotStart`."""
     key = SASL_ENABLED_MECHANISMS
-    found = tuple(dict.fromkeys(listener_value(config, name, key) or ()))
+    enabled: tuple[str, ...] = listener_value(config, name, key) or ()
+    found = tuple(dict.fromkeys(enabled))
     under = set_under(config, name, key)
     if PLAIN in found and not protocol.has_tls:
         raise CannotStart(
