@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.security.scram_store import ChangedElsewhere, CredentialChange, ScramStore
 from chiplog_broker.security.users import MAX_ITERATIONS, MAX_SALT_BYTES
 from chiplog_broker.server.call import Call
@@ -34,32 +35,36 @@ class Invalid(Exception):  # noqa: N818 - a name for what happened
 class ScramHandlers:
     """Describes and changes the credentials of a store."""
 
-    def __init__(self, store: ScramStore) -> None:
+    def __init__(self, store: ScramStore, long_work: LongWork) -> None:
         self._store = store
+        self._long_work = long_work
 
-    def describe_user_scram_credentials(self, call: Call[Any]) -> object:
+    async def describe_user_scram_credentials(self, call: Call[Any]) -> object:
         """The mechanisms and iterations of the requested users; of all without names in the
         request."""
-        types = answers(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+        types, slices = answers(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS), self._long_work.slices()
         found: dict[str, list[object]] = {}
-        for (mechanism, name), credential in self._store.verifiers.items():
+        for (mechanism, name), credential in tuple(self._store.verifiers.items()):
+            await slices.pause()
             info = types.CredentialInfo(
                 mechanism=NUMBERS[mechanism], iterations=credential.iterations
             )
             found.setdefault(name, []).append(info)
         times = Counter(user.name for user in call.message.users or ()) or dict.fromkeys(found, 1)
+        results = []
+        for name, count in times.items():
+            await slices.pause()
+            results.append(described(types, name, count, found.get(name, [])))
         return types.DescribeUserScramCredentialsResponse(
             throttle_time=NO_THROTTLE,
             error_code=ErrorCode.none,
             error_message=None,
-            results=tuple(
-                described(types, name, count, found.get(name, [])) for name, count in times.items()
-            ),
+            results=tuple(results),
         )
 
     async def alter_user_scram_credentials(self, call: Call[Any]) -> object:
         """Store and delete credentials; one result for each user."""
-        valid, errors = self._checked(call.message)
+        valid, errors = await self._checked(call.message)
         try:
             refused = await self._store.alter(tuple(valid.values()))
         except OSError as failed:
@@ -78,12 +83,16 @@ class ScramHandlers:
             ),
         )
 
-    def _checked(self, request: Any) -> tuple[dict[str, CredentialChange], dict[str, Invalid]]:
+    async def _checked(
+        self, request: Any
+    ) -> tuple[dict[str, CredentialChange], dict[str, Invalid]]:
         """The valid changes and the errors of the others, by user. A user may have one change in a
         request, as in Kafka."""
         valid: dict[str, CredentialChange] = {}
         errors: dict[str, Invalid] = {}
+        slices = self._long_work.slices()
         for name, entry in entries(request):
+            await slices.pause()
             if name in errors:
                 continue
             if valid.pop(name, None) is not None:

@@ -122,7 +122,7 @@ def unguarded_table(
     )
     reassignments = ReassignmentHandlers(parts.cluster, parts.store)
     sasl = SaslHandlers(parts.clock)
-    scram = ScramHandlers(parts.users)
+    scram = ScramHandlers(parts.users, long_work)
     finder = CoordinatorFinder(parts.cluster, parts.coordinator, long_work)
     groups = GroupHandlers(parts.coordinator)
     group_admin = GroupAdminHandlers(parts.coordinator, long_work)
