@@ -85,6 +85,7 @@ def test_files_and_addresses_that_cannot_be(tmp_path: Path) -> None:
     assert "--standalone" in refusal(start(tmp_path / "d"))
     (tmp_path / "d" / "data").unlink()
     assert "--metrics-address" in refusal(start(tmp_path / "d", metrics_address="nowhere"))
+    assert "--add-scram" in refusal(start(tmp_path / "d", add_scram="alice"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = refusal(start(tmp_path / "d", f"listeners=PLAINTEXT://127.0.0.1:{port}"))

@@ -199,7 +199,8 @@ def test_a_wrong_password_and_an_unknown_user_are_refused_alike(
 ) -> None:
     errors: list[str] = []
     settings = logins.librdkafka(protocol, mechanism, user, password)
-    admin = AdminClient({**settings, "error_cb": lambda error: errors.append(str(error))})
+    settings["error_cb"] = lambda error: errors.append(str(error))
+    admin = AdminClient(settings)
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=3)
     admin.poll(1)
