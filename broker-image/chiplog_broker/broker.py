@@ -445,7 +445,13 @@ class Broker:
         return [
             replace(
                 listener,
-                logins=UserLogins(self.users, self._ports.rng, derivations, listener.mechanisms),
+                logins=UserLogins(
+                    self.users,
+                    self._ports.rng,
+                    derivations,
+                    listener.mechanisms,
+                    listener.session_s,
+                ),
             )
             if listener.mechanisms
             else listener

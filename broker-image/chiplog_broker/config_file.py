@@ -150,6 +150,7 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
             advertised[name][1] or port,
             tls=security[name].tls,
             mechanisms=security[name].mechanisms,
+            session_s=security[name].session_s,
         )
         for name, (host, port) in bound.items()
     ]
@@ -185,6 +186,7 @@ def member_listeners(config: Mapping[str, str]) -> list[Listener]:
             port,
             tls=security[name].tls,
             mechanisms=security[name].mechanisms,
+            session_s=security[name].session_s,
         )
         for name, (host, port) in found.items()
     ]

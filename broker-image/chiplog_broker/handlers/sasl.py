@@ -1,8 +1,7 @@
 """SaslHandshake and SaslAuthenticate: how a client authenticates.
 
-They are served only during the login of a connection (see `server/gate.py`). After a login, and on
-a listener without authentication, the answer is an error, as in Kafka. So there is no
-re-authentication, and no session expires.
+They are served only during the login of a connection (see `server/gate.py`), which may be repeated
+where logins expire (KIP-368). Otherwise the answer is an error, as in Kafka.
 """
 
 import asyncio
@@ -10,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.security.sasl import FAILURE_DELAY_S, Later
+from chiplog_broker.security.sasl import FAILURE_DELAY_S, Later, SaslSession, SaslState
 from chiplog_broker.server.call import Answer, Call
 from chiplog_wire.protocol.answers import answers
 from chiplog_wire.protocol.apis import ApiKey
@@ -55,14 +54,15 @@ class SaslHandlers:
         except AuthenticationFailed:
             return self._answer_later(refused())
         if isinstance(answer, bytes):
-            return authenticate_response(token=answer)
+            return authenticate_response(token=answer, lifetime=lifetime_of(session))
         # A task of the connection: if that closes, the check is given up.
-        return asyncio.get_running_loop().create_task(self._check(call, answer))
+        return asyncio.get_running_loop().create_task(self._check(call, session, answer))
 
-    async def _check(self, call: Call[Any], check: Later) -> Answer:
+    async def _check(self, call: Call[Any], session: SaslSession, check: Later) -> Answer:
         """The encoded answer to a token that is checked in another thread."""
         try:
-            return call.encode(authenticate_response(token=await check()))
+            token = await check()
+            return call.encode(authenticate_response(token=token, lifetime=lifetime_of(session)))
         except AuthenticationFailed:
             return call.encode(await self._answer_later(refused()))
 
@@ -72,14 +72,24 @@ class SaslHandlers:
         return answer
 
 
+def lifetime_of(session: SaslSession) -> timedelta:
+    """How long the login is valid, once it is complete."""
+    if session.state is not SaslState.DONE or session.session_s is None:
+        return UNLIMITED
+    return timedelta(seconds=session.session_s)
+
+
 def refused() -> object:
     """The answer to a login that has failed, for whatever reason."""
     return authenticate_response(ErrorCode.sasl_authentication_failed, REFUSED)
 
 
 def authenticate_response(
-    code: ErrorCode = ErrorCode.none, message: str | None = None, token: bytes = b""
+    code: ErrorCode = ErrorCode.none,
+    message: str | None = None,
+    token: bytes = b"",
+    lifetime: timedelta = UNLIMITED,
 ) -> object:
     return answers(ApiKey.SASL_AUTHENTICATE).SaslAuthenticateResponse(
-        error_code=code, error_message=message, auth_bytes=token, session_lifetime=UNLIMITED
+        error_code=code, error_message=message, auth_bytes=token, session_lifetime=lifetime
     )

@@ -27,6 +27,8 @@ class Listener:
     """Whether its clients are processes of this cluster, with the permissions of brokers."""
     mechanisms: tuple[str, ...] = ()
     """The SASL mechanisms for users, from which the broker makes `logins`; empty without SASL."""
+    session_s: float | None = None
+    """The time after which users must log in again (KIP-368); None if they need not."""
 
     def __post_init__(self) -> None:
         assert self.logins or not self.is_internal, "an internal listener needs a keyring"

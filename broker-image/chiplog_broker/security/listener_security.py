@@ -8,6 +8,7 @@ from typing import Final
 
 from chiplog_broker.errors import CannotStart
 from chiplog_core.config.listener_keys import (
+    CONNECTIONS_MAX_REAUTH_MS,
     LISTENER_SECURITY_PROTOCOL_MAP,
     SASL_ENABLED_MECHANISMS,
     SSL_CLIENT_AUTH,
@@ -86,6 +87,8 @@ class ListenerSecurity:
     """None for plain text."""
     mechanisms: tuple[str, ...] = ()
     """The mechanisms by which clients log in; empty without SASL."""
+    session_s: float | None = None
+    """The time after which clients must log in again; None if they need not."""
 
 
 def security_of_listeners(
@@ -103,6 +106,7 @@ def security_of_listeners(
         name: ListenerSecurity(
             _tls_settings(config, name, protocol) if protocol.has_tls else None,
             _mechanisms(config, name, protocol) if protocol.has_sasl else (),
+            _session_s(config, name),
         )
         for name, protocol in protocols.items()
     }
@@ -151,7 +155,7 @@ def _check_listener_of(key: str, protocols: Mapping[str, SecurityProtocol]) -> N
         return
     name, listener_key = of_listener
     protocol = protocols.get(name)
-    is_of_sasl = listener_key is SASL_ENABLED_MECHANISMS
+    is_of_sasl = listener_key in (SASL_ENABLED_MECHANISMS, CONNECTIONS_MAX_REAUTH_MS)
     if protocol is None or not (protocol.has_sasl if is_of_sasl else protocol.has_tls):
         raise CannotStart(
             f"{FILE}[{key}] is for a listener {name}, but there is none with that name and "
@@ -173,6 +177,12 @@ def _mechanisms(
             f"TLS: use {name}:SASL_SSL, or SCRAM-SHA-512"
         )
     return found
+
+
+def _session_s(config: Mapping[str, str], name: str) -> float | None:
+    """The time after which the clients of a listener must log in again."""
+    limit_ms = listener_value(config, name, CONNECTIONS_MAX_REAUTH_MS)
+    return limit_ms / 1000 if limit_ms else None
 
 
 def _client_auth(config: Mapping[str, str], name: str, protocol: SecurityProtocol) -> ClientAuth:

@@ -14,6 +14,7 @@ ANONYMOUS = "User:ANONYMOUS"
 """Kafka's principal of clients on listeners without authentication."""
 FAILURE_DELAY_S = 0.1
 """Kafka's `connection.failed.authentication.delay.ms`: it slows down the guessing of passwords."""
+CHANGED: Final = "the client has logged in again as another user or by another mechanism"
 NOT_CURRENT: Final = "the user's password was changed during the login"
 
 Later: TypeAlias = Callable[[], Coroutine[Any, Any, bytes]]
@@ -75,12 +76,22 @@ class SaslState(Enum):
 class SaslSession:
     """The server's side of a login. It ends in DONE or FAILED, and must not be used after that."""
 
-    def __init__(self, mechanisms: Mapping[str, Callable[[], Attempt]], deadline_s: float) -> None:
-        """`mechanisms` are those that a client may choose."""
+    def __init__(
+        self,
+        mechanisms: Mapping[str, Callable[[], Attempt]],
+        deadline_s: float,
+        session_s: float | None = None,
+    ) -> None:
+        """`mechanisms` are those that a client may choose. After `session_s` it must log in again;
+        None: it need not."""
         self._mechanisms = mechanisms
         self._attempt: Attempt
         self.deadline_s = deadline_s
         """The monotonic time by which the login must be complete."""
+        self.session_s = session_s
+        self.renews: tuple[str, str] | None = None
+        """The mechanism and the principal of the login that this one renews, which must be the
+        same; None for the first one of a connection."""
         self.state = SaslState.HANDSHAKE
         self.has_bare_tokens = False
         """Whether tokens come without Kafka's headers, as after SaslHandshake 0."""
@@ -151,6 +162,9 @@ class SaslSession:
         not valid any more."""
         self.state = SaslState.TOKENS
         if self._attempt.exchange.authenticated_as is not None:
+            now = self.mechanism, f"User:{self._attempt.exchange.authenticated_as}"
+            if self.renews not in (None, now):
+                raise AuthenticationFailed(CHANGED)
             self.login = self._attempt.login()
             self.state = SaslState.DONE
 

@@ -145,8 +145,11 @@ class UserLogins:
         rng: Rng,
         derivations: Derivations,
         mechanisms: Sequence[str],
+        session_s: float | None = None,
     ) -> None:
-        """`mechanisms` are Kafka's names: those of `Mechanism`, and `PLAIN`."""
+        """`mechanisms` are Kafka's names: those of `Mechanism`, and `PLAIN`. A login is valid for
+        `session_s`; None: without end."""
+        self._session_s = session_s
         self._source = source
         self._rng = rng
         self._derivations = derivations
@@ -157,7 +160,7 @@ class UserLogins:
 
     def session(self, deadline_s: float) -> SaslSession:
         """The login of a new connection, which must be complete by `deadline_s`."""
-        return SaslSession(self._mechanisms, deadline_s)
+        return SaslSession(self._mechanisms, deadline_s, self._session_s)
 
     def _scram(self, mechanism: Mechanism) -> Attempt:
         found: list[ScramCredential] = []

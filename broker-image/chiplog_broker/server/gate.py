@@ -2,7 +2,8 @@
 
 The gate is the `Service` of a connection until its client has logged in. It answers only the
 requests of a login, and limits the size of frames and the time. After the login it installs the
-listener's real service, so later requests do not pass through the gate.
+listener's real service, so later requests do not pass through the gate. If logins expire (KIP-368),
+a `TimedService` checks the time of later requests, and has the client log in again through a gate.
 """
 
 import asyncio
@@ -31,6 +32,8 @@ _ANSWERED: Final = {
 # The header given to a token that arrives without one (SaslHandshake 0).
 _BARE_TOKEN: Final = RequestHeader(APIS[ApiKey.SASL_AUTHENTICATE], 0, 0, None)
 
+EXPIRED: Final = "the login has expired, and the client has not logged in again"
+
 # Called with the peer whose login failed, and its login.
 Refused = Callable[[Peer, SaslSession], None]
 
@@ -41,15 +44,16 @@ class Gate:
     def __init__(
         self,
         service: Service,
-        session: SaslSession,
+        new_session: Callable[[], SaslSession],
         clock: Clock,
         max_frame_bytes: int,
         refused: Refused,
     ) -> None:
         """`service` handles the connection after the login, and `max_frame_bytes` is its limit
-        then. `refused` is called if the login fails."""
+        then. `new_session` begins a login. `refused` is called if the login fails."""
         self._service = service
-        self._session = session
+        self._new_session = new_session
+        self._session = new_session()
         self._clock = clock
         self._max_frame_bytes = max_frame_bytes
         self._refused = refused
@@ -93,6 +97,14 @@ class Gate:
             self._connection.parse = bare_token
         return started
 
+    def renew(self, request: AnyRequest, peer: Peer) -> Started:
+        """The client logs in again on its open connection; this is its first request."""
+        before, self._session = self._session, self._new_session()
+        self._session.renews = before.mechanism, peer.principal
+        peer.sasl = self._session
+        self._connection.open(self, self._max_frame_bytes)
+        return self.start(request, peer)
+
     # -- the end of a login
 
     def _checked(self, peer: Peer, answer: asyncio.Future[Answer]) -> None:
@@ -113,7 +125,11 @@ class Gate:
         if peer.memory is not None:
             peer.memory.is_trusted = peer.is_internal
         peer.sasl = None
-        self._connection.open(self._service, self._max_frame_bytes)
+        service = self._service
+        if self._session.session_s is not None:
+            expires_s = self._clock.monotonic_s() + self._session.session_s
+            service = TimedService(self._service, self, expires_s, self._clock)
+        self._connection.open(service, self._max_frame_bytes)
 
     def _close(self, peer: Peer, started: Started) -> None:
         """Close the connection of a failed login, after its delayed answer."""
@@ -147,6 +163,28 @@ class Gate:
         """An empty answer after the delay that makes guessing passwords slow."""
         await self._clock.sleep(FAILURE_DELAY_S)
         return []
+
+
+class TimedService:
+    """The `Service` of a connection whose login expires."""
+
+    def __init__(self, service: Service, gate: Gate, expires_s: float, clock: Clock) -> None:
+        self._service = service
+        self._gate = gate
+        self._expires_s = expires_s
+        self._clock = clock
+        self.connected = service.connected
+        self.unsent = service.unsent
+        self.disconnected = service.disconnected
+
+    def start(self, request: AnyRequest, peer: Peer) -> Started:
+        """Start a request. Raises `ProtocolViolation` if the login has expired: except for another
+        login, the connection is not served any more."""
+        if isinstance(request, Request) and request.header.api_key is ApiKey.SASL_HANDSHAKE:
+            return self._gate.renew(request, peer)
+        if self._clock.monotonic_s() > self._expires_s:
+            raise ProtocolViolation(EXPIRED)
+        return self._service.start(request, peer)
 
 
 def bare(token: bytes) -> bytes:

@@ -147,8 +147,11 @@ class Acceptor:
         logins, max_frame_bytes = self._listener.logins, self._limits.max_frame_bytes
         if logins is None:
             return Connection(self, max_frame_bytes)
-        session = logins.session(self._clock.monotonic_s() + LOGIN_TIMEOUT_S)
-        gate = Gate(self, session, self._clock, max_frame_bytes, self._login_failed)
+
+        def new_session() -> SaslSession:
+            return logins.session(self._clock.monotonic_s() + LOGIN_TIMEOUT_S)
+
+        gate = Gate(self, new_session, self._clock, max_frame_bytes, self._login_failed)
         return Connection(gate, min(max_frame_bytes, UNAUTHENTICATED_MAX_BYTES))
 
     # -- Service

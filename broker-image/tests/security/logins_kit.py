@@ -18,20 +18,28 @@ if TYPE_CHECKING:
 SHA_512, SHA_256 = Mechanism.SCRAM_SHA_512, Mechanism.SCRAM_SHA_256
 ALICE = "SCRAM-SHA-512=[name=alice,password=alice-secret]"
 OK, WRONG = ErrorCode.none, ErrorCode.sasl_authentication_failed
+SESSION_S = 0.3
 EVERY = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
 
 
-def listener(name: str, *mechanisms: str) -> Listener:
-    return Listener(name, "127.0.0.1", 0, "127.0.0.1", 0, mechanisms=mechanisms)
+def listener(name: str, *mechanisms: str, session_s: float | None = None) -> Listener:
+    return Listener(
+        name, "127.0.0.1", 0, "127.0.0.1", 0, mechanisms=mechanisms, session_s=session_s
+    )
 
 
 @asynccontextmanager
 async def asking(kit: "Kit", *first_users: str, **config: str) -> AsyncIterator["Client"]:
-    """A broker with the listeners `PLAINTEXT` and `sasl`; yields a client of the former. PLAIN
-    without TLS is possible here only: a configuration is refused that asks for it."""
+    """A broker with the listeners `PLAINTEXT`, `sasl` and `timed`, where logins expire; yields a
+    client of the first. PLAIN without TLS is possible here only: a configuration that asks for it
+    is refused."""
     broker = kit.new_broker(
         {key.replace("_", "."): value for key, value in config.items()},
-        [listener("PLAINTEXT"), listener("sasl", *EVERY)],
+        [
+            listener("PLAINTEXT"),
+            listener("sasl", *EVERY),
+            listener("timed", *EVERY, session_s=SESSION_S),
+        ],
     )
     broker.first_users = [first_user(one, SystemRng()) for one in first_users]
     await broker.start()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from chiplog_core.config.key import ConfigKey, KeyTable
-from chiplog_core.config.value_types import LIST, STRING
+from chiplog_core.config.value_types import LIST, LONG, STRING
 
 V = TypeVar("V")
 
@@ -53,6 +53,15 @@ SASL_ENABLED_MECHANISMS = ConfigKey(
     set_by="spec.listeners",
     doc="How clients may log in on listeners with SASL. PLAIN needs SASL_SSL, because the client "
     "sends its password; it is compared with the user's SCRAM credential.",
+)
+CONNECTIONS_MAX_REAUTH_MS = ConfigKey(
+    name="connections.max.reauth.ms",
+    value_type=LONG,
+    default=0,
+    minimum=0,
+    needs_restart=True,
+    doc="After this time a client that has logged in must log in again on its connection "
+    "(KIP-368); otherwise the connection is closed with its next request. 0: never.",
 )
 SSL_CLIENT_AUTH = ConfigKey(
     name="ssl.client.auth",
@@ -116,6 +125,7 @@ LISTENER_KEYS: Final = KeyTable(
         SSL_ENABLED_PROTOCOLS,
         SSL_PRINCIPAL_MAPPING_RULES,
         SASL_ENABLED_MECHANISMS,
+        CONNECTIONS_MAX_REAUTH_MS,
     ),
 )
 """The keys that a single listener may have a value of its own for."""

@@ -2,6 +2,7 @@
 them."""
 
 import gc
+import json
 import time
 import warnings
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
 ADMIN, ADMINS_PASSWORD = "admin", "admin-secret"
 ALICE = "alice"
 SECURITY = "org.apache.kafka.common.security"
+TIMED = "timed"
 VALUES = [b"one", b"two"]
 WAYS = [
     ("SASL_PLAINTEXT", "SCRAM-SHA-256"),
@@ -40,14 +42,17 @@ class LoginBroker(StandaloneBroker):
         super().__init__(directory)
         self.authority = Authority.create("servers")
         self.ca = self.authority.write(directory / "ca") / "ca.crt"
-        names = ("SASL_PLAINTEXT", "SASL_SSL")
-        self.ports = dict(zip(names, free_ports(2), strict=True))
+        names = ("SASL_PLAINTEXT", "SASL_SSL", TIMED)
+        self.ports = dict(zip(names, free_ports(3), strict=True))
         self.options = (
             "--add-scram",
             f"SCRAM-SHA-512=[name={ADMIN},password={ADMINS_PASSWORD}]",
         )
         self.settings |= {
             "listeners": ",".join(f"{one}://{self.address(one)}" for one in names),
+            "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,"
+            f"{TIMED}:SASL_PLAINTEXT",
+            f"listener.name.{TIMED}.connections.max.reauth.ms": "1000",
             "listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN",
             "ssl.keystore.location": str(self.authority.server().write(directory / "server")),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -248,6 +253,24 @@ def test_kafkas_tool_adds_shows_and_deletes_users(logins: LoginBroker) -> None:
     assert "carol" not in logins.configs("carol", "--describe")
     gone = logins.configs("carol", "--alter", "--delete-config", "SCRAM-SHA-256", check=False)
     assert "does not exist" in gone
+
+
+def test_librdkafka_logs_in_again_on_its_connection(logins: LoginBroker) -> None:
+    """KIP-368: without that it would be disconnected about every second."""
+    shown: list[dict[str, Any]] = []
+    settings = logins.librdkafka("SASL_PLAINTEXT", "SCRAM-SHA-512", ALICE, "alice-secret")
+    settings["bootstrap.servers"] = logins.address(TIMED)
+    settings["statistics.interval.ms"] = 200
+    settings["stats_cb"] = lambda text: shown.append(json.loads(text))
+    producer = Producer(settings)
+    for _ in range(40):
+        producer.produce("timed", b"one", on_delivery=must_arrive)
+        assert producer.flush(10) == 0
+        time.sleep(0.1)
+    producer.poll(0.5)
+    brokers = shown[-1]["brokers"].values()
+    assert sum(one["disconnects"] for one in brokers) == 0
+    assert sum(one["req"].get("SaslAuthenticate", 0) for one in brokers) > 6
 
 
 def test_a_deleted_user_is_disconnected(logins: LoginBroker) -> None:
