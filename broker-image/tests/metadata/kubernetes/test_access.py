@@ -227,6 +227,23 @@ def test_what_cannot_be_read_changes_nothing(
     assert line.__dict__["users"] == "alice"
 
 
+def test_a_secret_that_comes_late_is_read_without_another_change_of_the_list(
+    member: "MemberKit", users: Users, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        users.write_secret(alice="a")
+        users.write_list("alice")
+        async with member.admitted(1):
+            member.api.remove(SECRETS, "c1-scram-credentials")
+            users.digests += 1
+            users.write_list("alice", "bob")
+            await member.eventually(lambda: "credentials_not_read" in caplog.messages)
+            users.write_secret(bob="b")
+            await becomes(lambda: users.logs_in("bob", "b"))
+
+    member.run(scenario)
+
+
 def test_before_the_first_state_nobody_may_do_anything(
     member: "MemberKit", users: Users, monkeypatch: pytest.MonkeyPatch
 ) -> None:
