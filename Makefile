@@ -57,7 +57,7 @@ generated: setup ## Whether the generated files are what their sources say
 
 .PHONY: unit
 unit: setup ## The unit tests, in a random order: ORDER=seed repeats one
-	$(BIN)/pytest -p randomly $(if $(ORDER),--randomly-seed=$(ORDER)) --numprocesses=auto --dist=worksteal -m "not change and not clients and not cluster and not dist and not main and not platform and not sim and not spark"
+	$(BIN)/pytest -p randomly $(if $(ORDER),--randomly-seed=$(ORDER)) --numprocesses=auto --dist=worksteal -m "not change and not clients and not cluster and not dist and not main and not platform and not security and not sim and not spark"
 
 .PHONY: coverage
 coverage: setup ## Whether core's tests reach every branch of core; a list of what they do not

@@ -28,7 +28,17 @@ pytest.register_assert_rewrite("e2e.clients.first_hour")
 # Lanes with client libraries and programs that are not ours. kafka-python leaves the sockets of
 # refused connections open and waits for answers when it is garbage-collected. The warnings of that
 # appear in any later test, which did not cause them, so they are ignored in these lanes.
-REAL = ("change", "clients", "cluster", "dist", "lifecycle", "main", "platform", "spark")
+REAL = (
+    "change",
+    "clients",
+    "cluster",
+    "dist",
+    "lifecycle",
+    "main",
+    "platform",
+    "security",
+    "spark",
+)
 LEFT_OPEN = (
     "ignore:unclosed <socket:ResourceWarning",
     "ignore:Exception ignored in. <function KafkaProducer:pytest.PytestUnraisableExceptionWarning",

@@ -20,14 +20,15 @@ LANES = {
     "lifecycle": "the local Kubernetes started, killed and stopped (a part of cluster)",
     "main": "operator and brokers on Kubernetes: topics applied, records produced and consumed",
     "platform": "charts through their life, GitOps, policies, Prometheus and its alerts, secrets",
+    "security": "users with certificates and passwords, and what they may do",
     "sim": "100 simulated clusters, those that failed once, planted bugs, what they all reach",
     "spark": "Spark jobs on data of real brokers; by themselves, and in their image on Kubernetes",
 }
 PLANNED = ("log", "repartition")
 # Lanes whose tools are made before pytest starts: on a new machine that takes longer than a test
 # may. "" is all lanes.
-NEED_TOOLS = ("", "change", "cluster", "main", "platform")
-ALL = "change or clients or cluster or dist or main or platform or sim or spark"
+NEED_TOOLS = ("", "change", "cluster", "main", "platform", "security")
+ALL = "change or clients or cluster or dist or main or platform or security or sim or spark"
 # Directories with tests of these lanes; some lie in a component's own directory.
 DIRECTORIES = ("charts", "e2e", "spark-jobs")
 # Environment variables that FULL=1 sets where they are not set; tests also read FULL itself.

@@ -17,7 +17,7 @@ WITHOUT_CLUSTER: Final = (
     "e2e/hostile/",
     "e2e/loopback/",
     "e2e/release/",
-    "e2e/security/",
+    "e2e/security/tests/test_matrix.py",
     "e2e/chaos/tests/test_damages.py",
     "e2e/chaos/tests/test_power_cut.py",
     "spark-jobs/",

@@ -1,0 +1,250 @@
+"""Users of a cluster on Kubernetes, with the credentials that the operator makes for them."""
+
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+
+from e2e import measured
+from e2e.clients.by_kafka_python import KafkaConsumer
+from e2e.clients.by_librdkafka import QUIET
+from e2e.cluster.kubectl import Kubectl, eventually
+from e2e.cluster.target import Target
+from e2e.main import evidence
+from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest, topic_manifest
+from e2e.main.operator import Operator
+from e2e.main.setting_up import restricted_namespace, take_down
+
+pytestmark = [pytest.mark.security, pytest.mark.timeout(300)]
+
+TOPIC = "orders"
+LOGIN_LIMIT_S, LOGOUT_LIMIT_S = 2, 2
+WAIT_S = 30
+HOST = "127.0.0.1"
+
+
+def listener(name: str, port: int, authentication: str) -> Manifest:
+    return {
+        "name": name,
+        "type": "nodeport",
+        "port": port,
+        "tls": True,
+        "advertisedHost": HOST,
+        "authentication": {"type": authentication},
+    }
+
+
+CLUSTER = {
+    "apiVersion": "chiplog.dev/v1alpha1",
+    "kind": "BrokerCluster",
+    "metadata": {"name": "demo"},
+    "spec": {
+        "replicas": 3,
+        "storage": {"size": "1Gi"},
+        "listeners": [
+            listener("mtls", 9093, "tls"),
+            listener("scram", 9095, "scram-sha-512"),
+        ],
+        "authorization": {"type": "simple", "superUsers": ["CN=admin"]},
+    },
+}
+
+
+def user(name: str, authentication: str, *rules: tuple[str, str, list[str]]) -> Manifest:
+    """A User that may do so much: (resource type, its name, operations)."""
+    acls = [
+        {"resource": {"type": type_, "name": resource}, "operations": operations}
+        for type_, resource, operations in rules
+    ]
+    return {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": "User",
+        "metadata": {"name": name},
+        "spec": {
+            "clusterRef": {"name": "demo"},
+            "authentication": {"type": authentication},
+            "authorization": {"type": "simple", "acls": acls},
+        },
+    }
+
+
+SHOP = user("shop", "tls", ("topic", TOPIC, ["Write", "Describe"]))
+BILLING = user(
+    "billing",
+    "scram-sha-512",
+    ("topic", TOPIC, ["Read", "Describe"]),
+    ("group", "billing", ["Read"]),
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTest]:
+    assert operator is not None
+    one = BrokerClusterUnderTest(Kubectl(target.kubeconfig, "e2e-security"))
+    kubectl = restricted_namespace(one)
+    with evidence.printed(kubectl):
+        topic = topic_manifest(TOPIC, 3, replicas=3)
+        kubectl.apply(yaml.safe_dump_all([CLUSTER, topic]))
+        measured.note(f"a cluster with TLS and users: Ready after {one.wait_cluster_ready():.1f} s")
+        one.wait_ready("ct", TOPIC)
+        yield one
+    take_down(one)
+
+
+class Credentials:
+    """What a client mounts: the cluster's CA, and the Secret of its User."""
+
+    def __init__(self, cluster: BrokerClusterUnderTest, name: str, directory: Path) -> None:
+        self.cluster, self.name, self.directory = cluster, name, directory
+        directory.mkdir(exist_ok=True)
+        self.ca = self._write("cluster-ca.crt", self._entries("demo-cluster-ca-cert")["ca.crt"])
+        self.entries = self._entries(name)
+
+    def _entries(self, secret: str) -> dict[str, bytes]:
+        data = self.cluster.kubectl.get("secret", secret)["data"]
+        return {key: b64decode(value) for key, value in data.items()}
+
+    def _write(self, name: str, content: bytes) -> str:
+        path = self.directory / name
+        path.write_bytes(content)
+        return str(path)
+
+    def bootstrap(self, name: str) -> str:
+        listeners = self.cluster.kubectl.get("cbc", "demo")["status"]["listeners"]
+        (found,) = [one["bootstrapServers"] for one in listeners if one["name"] == name]
+        return str(found)
+
+    def librdkafka(self) -> dict[str, Any]:
+        """Settings of a client with a certificate if the Secret has one, else with a password."""
+        shared = {"ssl.ca.location": self.ca, "allow.auto.create.topics": False, **QUIET}
+        if "user.crt" in self.entries:
+            return {
+                **shared,
+                "bootstrap.servers": self.bootstrap("mtls"),
+                "security.protocol": "ssl",
+                "ssl.certificate.location": self._write("user.crt", self.entries["user.crt"]),
+                "ssl.key.location": self._write("user.key", self.entries["user.key"]),
+            }
+        return {
+            **shared,
+            "bootstrap.servers": self.bootstrap("scram"),
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": self.name,
+            "sasl.password": self.entries["password"].decode(),
+        }
+
+    def kafka_python(self) -> dict[str, Any]:
+        """The same with a password, for kafka-python."""
+        return {
+            "bootstrap_servers": self.bootstrap("scram"),
+            "security_protocol": "SASL_SSL",
+            "ssl_cafile": self.ca,
+            "sasl_mechanism": "SCRAM-SHA-512",
+            "sasl_plain_username": self.name,
+            "sasl_plain_password": self.entries["password"].decode(),
+        }
+
+
+def produced(settings: dict[str, Any], value: bytes = b"a") -> KafkaError | None:
+    """The error of one record; None if it is acknowledged."""
+    found: list[KafkaError | None] = []
+    producer = Producer({"message.timeout.ms": 10_000, **settings})
+    producer.produce(TOPIC, value, on_delivery=lambda error, _: found.append(error))
+    producer.flush(15)
+    assert found, "the record has no outcome"
+    return found[0]
+
+
+def can_log_in(settings: dict[str, Any]) -> bool:
+    """Whether a client gets metadata."""
+    consumer = Consumer({"group.id": "billing", **settings})
+    try:
+        return bool(consumer.list_topics(timeout=1).brokers)
+    except KafkaException:
+        return False
+    finally:
+        consumer.close()
+
+
+def took_s(what: str, becomes: Callable[[], bool]) -> float:
+    return eventually(what, becomes, WAIT_S, every_s=0.05)
+
+
+def test_users_do_what_their_rules_allow_until_they_are_deleted(
+    cluster: BrokerClusterUnderTest, tmp_path: Path
+) -> None:
+    kubectl, before = cluster.kubectl, cluster.broker_pods()
+    kubectl.apply(yaml.safe_dump_all([SHOP]))
+    cluster.wait_ready("users.chiplog.dev", "shop")
+    applied_s = time.monotonic()
+    kubectl.apply(yaml.safe_dump_all([BILLING]))
+    took_s("the Secret is there", lambda: bool(kubectl.get("secret", "billing")["data"]))
+    shop = Credentials(cluster, "shop", tmp_path / "shop").librdkafka()
+    account = Credentials(cluster, "billing", tmp_path / "billing")
+    billing = account.librdkafka()
+    took_s("billing can log in", lambda: can_log_in(billing))
+    login_s = time.monotonic() - applied_s
+
+    assert produced(shop) is None
+    denied = produced(billing)
+    assert denied is not None
+    assert denied.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaException):
+        read_all(shop, "shop")
+    assert read_all(billing, "billing") == [b"a"]
+    for wrong in (
+        billing | {"sasl.password": "wrong"},
+        billing | {"sasl.username": "nobody"},
+        {**billing, "security.protocol": "ssl", "bootstrap.servers": account.bootstrap("mtls")},
+    ):
+        assert not can_log_in(wrong)
+
+    consumer = KafkaConsumer(TOPIC, group_id="billing", **account.kafka_python())
+    try:
+        deadline_s = time.monotonic() + WAIT_S
+        while not consumer.assignment() and time.monotonic() < deadline_s:
+            consumer.poll(200)
+        assert consumer.assignment()
+        kubectl("delete", "users.chiplog.dev", "billing", "--wait=false")
+        deleted_s = time.monotonic()
+        took_s("its connections are closed", lambda: is_disconnected(consumer))
+        logout_s = time.monotonic() - deleted_s
+    finally:
+        consumer.close(autocommit=False)
+    assert not can_log_in(billing)
+    assert produced(shop, b"b") is None
+    assert cluster.broker_pods() == before, "no broker restarts for a User"
+    measured.note(
+        f"a User logs in {login_s:.1f} s after it was applied (limit {LOGIN_LIMIT_S} s); its "
+        f"connections are closed {logout_s:.1f} s after it was deleted (limit {LOGOUT_LIMIT_S} s)"
+    )
+    assert login_s < 5 * LOGIN_LIMIT_S
+    assert logout_s < 5 * LOGOUT_LIMIT_S
+
+
+def read_all(settings: dict[str, Any], group: str) -> list[bytes]:
+    """The first records of the topic; raises `KafkaException` if they may not be read."""
+    consumer = Consumer({"group.id": group, "auto.offset.reset": "earliest", **settings})
+    consumer.subscribe([TOPIC])
+    try:
+        deadline_s = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline_s:
+            if (one := consumer.poll(0.5)) is not None:
+                if one.error():
+                    raise KafkaException(one.error())
+                return [one.value() or b""]
+    finally:
+        consumer.close()
+    return []
+
+
+def is_disconnected(consumer: Any) -> bool:
+    """Whether a consumer that polls has lost all connections to brokers, and gets no new one."""
+    consumer.poll(50)
+    return not any(one.connected() for one in consumer._client._conns.values())
