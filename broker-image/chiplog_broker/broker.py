@@ -241,10 +241,11 @@ class Broker:
         broker reads its own and adds its first users; raises `ValueError` or `OSError`."""
         has_authorizer = bool(setting(self._config, keys.AUTHORIZER_CLASS_NAME))
         if not self._is_standalone:
-            self._scram = access = ClusterAccess(self.users)
+            has_logins = any(listener.mechanisms for listener in self._listeners)
+            self._scram = access = ClusterAccess(self.users, has_logins=has_logins)
             if has_authorizer:
                 self._acls = access
-            if has_authorizer or any(listener.mechanisms for listener in self._listeners):
+            if has_authorizer or has_logins:
                 self._watched_access = access
             return
         if has_authorizer:

@@ -22,8 +22,10 @@ CHANGE_THE_USER: Final = (
 class ClusterAccess:
     """The `AclStore` and `ScramStore` of a broker on Kubernetes. Clients cannot change it."""
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, users: Users, *, has_logins: bool) -> None:
         self.users = users
+        self.has_logins = has_logins
+        """Whether users log in with passwords on a listener of this broker."""
         self.version = 0
         self.authorizer = Authorizer()
 

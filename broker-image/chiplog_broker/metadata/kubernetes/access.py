@@ -45,7 +45,7 @@ class AccessWatch:
     def __init__(self, parts: StoreParts, access: ClusterAccess) -> None:
         self._parts = parts
         self._access = access
-        self.reflector = watch(parts, ACCESS_LISTS, self._changed)
+        self.reflector = watch(parts, ACCESS_LISTS, self._changed, name=parts.process.cluster)
         self._manifest: Manifest | None = None
         self._due = asyncio.Event()
         self._compiled: Compiled | None = None
@@ -67,10 +67,10 @@ class AccessWatch:
 
     def _changed(self, _before: Manifest | None, after: Manifest | None) -> None:
         """The AccessList changed. One that is deleted stays in force until there is another one."""
-        cluster = self._parts.process.cluster
         if after is None:
+            cluster = self._parts.process.cluster
             logger.warning("access_list_missing", extra={"cluster": cluster})
-        elif after["metadata"]["name"] == cluster:
+        else:
             self._manifest = after
             self._due.set()
 
@@ -87,7 +87,12 @@ class AccessWatch:
     def _is_behind(self) -> bool:
         """Whether the Secret has to be read."""
         compiled = self._compiled
-        return compiled is not None and compiled.spec.credentials_digest != self._digest
+        return compiled is not None and self._digest_of(compiled) != self._digest
+
+    def _digest_of(self, now: Compiled) -> str | None:
+        """The digest of the Secret; None if there is none, or if nobody logs in here: then this
+        broker may not read it."""
+        return now.spec.credentials_digest if self._access.has_logins else None
 
     async def _apply(self, manifest: Manifest) -> None:
         """Use the ACLs of an AccessList."""
@@ -107,7 +112,7 @@ class AccessWatch:
             return
         if self._digest != NOT_READ:
             self._use(self._compiled)
-        if self._is_behind and await self._read(self._compiled.spec.credentials_digest):
+        if self._is_behind and await self._read(self._digest_of(self._compiled)):
             self._use(self._compiled)
 
     def _use(self, now: Compiled) -> None:

@@ -35,9 +35,12 @@ class _Listening:
         """Does nothing: the known objects stay valid until the next list."""
 
 
-def watch(parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = ignore_list) -> Reflector:
-    """A reflector of the cluster's objects of this kind. It calls `seen` with an object before and
-    after each change, and `listed` with all objects after each complete list."""
+def watch(
+    parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = ignore_list, name: str = ""
+) -> Reflector:
+    """A reflector of the cluster's objects of this kind, or of the one with this name. It calls
+    `seen` with an object before and after each change, and `listed` with all objects after each
+    complete list."""
 
     def changed(before: Manifest | None, after: Manifest | None) -> None:
         parts.outages.answered()
@@ -49,7 +52,9 @@ def watch(parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = ignore
         Scope(
             kind=kind,
             namespace=parts.process.namespace,
-            labels=f"{labels.CLUSTER}={parts.process.cluster}",
+            # A Role that names an object allows lists and watches with this field selector only.
+            labels="" if name else f"{labels.CLUSTER}={parts.process.cluster}",
+            fields=f"metadata.name={name}" if name else "",
         ),
         cache,
         clock=parts.clock,

@@ -35,7 +35,7 @@ from chiplog_kube.api import (
     Unavailable,
     WatchEvent,
 )
-from chiplog_kube.kinds import BROKERS, LEASES, PARTITION_MAPS, Kind
+from chiplog_kube.kinds import ACCESS_LISTS, BROKERS, LEASES, PARTITION_MAPS, Kind
 from e2e.sim.api_store import merged
 from tests.metadata.kubernetes.brokers_kit import Brokers
 from tests.metadata.kubernetes.isolation_kit import SteppedCluster, stepped_cluster
@@ -126,11 +126,12 @@ class MemoryApi:
     async def list_(
         self, kind: Kind, _namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjectList:
-        del fields
         self._check()
         if kind.plural in self.unlisted:
             raise Unavailable("etcdserver: request timed out")
-        assert labels == f"chiplog.dev/cluster={CLUSTER}"
+        named = kind is ACCESS_LISTS
+        assert labels == ("" if named else f"chiplog.dev/cluster={CLUSTER}")
+        assert fields == (f"metadata.name={CLUSTER}" if named else "")
         found = [one for (plural, _), one in self.objects.items() if plural == kind.plural]
         return ObjectList(copy.deepcopy(found), str(self._version))
 

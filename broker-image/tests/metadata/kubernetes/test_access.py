@@ -1,7 +1,6 @@
 """The users of a cluster: the AccessList and the Secret that its operator writes."""
 
 import asyncio
-import json
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,9 @@ from chiplog_broker.ports.clock import SystemClock
 from chiplog_core.config.broker_keys import STANDARD_AUTHORIZER
 from chiplog_core.naming import labels
 from chiplog_kube.kinds import ACCESS_LISTS, SECRETS
+from chiplog_operator.users.verifiers import Verifier
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
-from chiplog_wire.scram import Mechanism, derived_keys, salted_password
 from tests.authorization.people import acl_of, create, peer
 from tests.security.logins_kit import (
     OK,
@@ -41,17 +40,9 @@ ANYBODY = {
 }
 
 
-def verifier(password: str) -> dict[str, Any]:
-    mechanism = Mechanism.SCRAM_SHA_512
-    keys = derived_keys(mechanism, salted_password(mechanism, password, b"salt", 4096))
-    return {
-        mechanism.value: {
-            "salt": b64encode(b"salt").decode(),
-            "iterations": 4096,
-            "storedKey": b64encode(keys.stored_key).decode(),
-            "serverKey": b64encode(keys.server_key).decode(),
-        }
-    }
+def verifier(password: str) -> str:
+    """The entry of the Secret, as the operator writes it."""
+    return Verifier.of(password).text()
 
 
 class Users:
@@ -64,9 +55,7 @@ class Users:
         member.config = {"authorizer.class.name": STANDARD_AUTHORIZER}
 
     def write_secret(self, **passwords: str) -> None:
-        self.write_entries(
-            **{name: json.dumps(verifier(password)) for name, password in passwords.items()}
-        )
+        self.write_entries(**{name: verifier(password) for name, password in passwords.items()})
 
     def write_entries(self, **entries: str) -> None:
         self.digests += 1
@@ -216,7 +205,7 @@ def test_what_cannot_be_read_changes_nothing(
             await member.eventually(lambda: "access_list_missing" in caplog.messages)
             await alice.metadata()
             assert await users.logs_in("alice", "a")
-            users.write_entries(alice="{", bob=json.dumps(verifier("b")))
+            users.write_entries(alice="{", bob=verifier("b"))
             users.write_list("alice", "bob")
             assert await closes_soon(alice)
             assert await users.logs_in("bob", "b")
@@ -240,6 +229,23 @@ def test_a_secret_that_comes_late_is_read_without_another_change_of_the_list(
             await member.eventually(lambda: "credentials_not_read" in caplog.messages)
             users.write_secret(bob="b")
             await becomes(lambda: users.logs_in("bob", "b"))
+
+    member.run(scenario)
+
+
+def test_without_logins_the_secret_is_not_read(member: "MemberKit", users: Users) -> None:
+    """Only brokers with logins may get it."""
+
+    async def scenario() -> None:
+        member.more_listeners = []
+        users.digests += 1
+        users.write_list("alice")
+        async with member.admitted(1) as client:
+            await client.metadata()
+            watch = member.store._access
+            assert watch is not None
+            assert watch.known.is_set()
+            assert list(watch._verifiers) == []
 
     member.run(scenario)
 
