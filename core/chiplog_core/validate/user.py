@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from chiplog_core.authorizer.acls import CLUSTER_NAME
-from chiplog_core.model.access_list import AclResourceType
+from chiplog_core.model.access_list import AclResourceType, Quotas
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.principals import (
     MAX_COMMON_NAME_LENGTH,
@@ -85,6 +85,10 @@ def _warnings(user: User, cluster: BrokerCluster) -> Iterator[Problem]:
             "spec.authorization",
             f"has no effect: the user is one of spec.authorization.superUsers of cluster {name}",
             "remove it from there, or remove spec.authorization",
+        )
+    if spec.quotas not in (None, Quotas()):
+        yield Problem(
+            "spec.quotas", "have no effect: brokers do not limit clients yet", "remove them"
         )
     type_ = spec.authentication_type
     needed = "tls" if has_certificate(user) else str(type_)

@@ -33,3 +33,11 @@ def test_rules_of_a_super_user_are_a_warning(name: str) -> None:
 def test_credentials_without_a_listener_are_a_warning(type_: str, needed: str) -> None:
     (problem,) = warn_about_user(user("alice", type_), cluster())
     assert f"no listener of cluster demo has authentication.type {needed}" in str(problem)
+
+
+def test_quotas_are_a_warning_while_nothing_is_limited() -> None:
+    of = cluster(listeners=[SCRAM], authorization=SIMPLE)
+    limited = user("alice", "scram-sha-512", READS, quotas={"producerByteRate": 1024})
+    (problem,) = warn_about_user(limited, of)
+    assert str(problem).startswith("spec.quotas")
+    assert warn_about_user(user("alice", "scram-sha-512", READS, quotas={}), of) == ()
