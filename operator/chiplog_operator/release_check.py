@@ -35,6 +35,7 @@ OWN_KINDS = (
     *USER_KINDS,
     kinds.BROKERS,
     kinds.PARTITION_MAPS,
+    kinds.ACCESS_LISTS,
     kinds.VERIFICATIONS,
     kinds.REBALANCES,
 )

@@ -13,7 +13,7 @@ from chiplog_core.naming import labels, names
 from chiplog_kube import kinds
 from chiplog_kube.api import KubeApi, Manifest, NotFound
 from chiplog_kube.kinds import Kind
-from chiplog_kube.manifests import key_of, metadata, uid_of, version_of
+from chiplog_kube.manifests import key_of, labels_of, metadata, uid_of, version_of
 from chiplog_operator.certificates.secrets import secret_of, text_of
 from chiplog_operator.clock import Clock
 from chiplog_operator.resources.objects import cluster_object
@@ -108,6 +108,7 @@ class BrokersObjects:
                 "uid": uid_of(live),
                 "resourceVersion": version_of(live),
                 OWNERS: metadata(wanted)[OWNERS],
+                "labels": labels_of(wanted),
             }
             content = {**dict.fromkeys(live.get(part) or {}), **wanted[part]}
             patch = {"metadata": version, part: content}
@@ -119,12 +120,13 @@ class BrokersObjects:
 
 
 def _differs(live: Manifest | None, wanted: Manifest, part: str) -> bool:
-    """Whether the object does not exist, has another content, or had another owner, with which
-    Kubernetes would delete it."""
+    """Whether the object does not exist, has another content, lacks the labels by which brokers
+    find it, or had another owner, with which Kubernetes would delete it."""
     if live is None:
         return True
     owners = [[one["uid"] for one in metadata(it).get(OWNERS) or ()] for it in (live, wanted)]
-    return owners[0] != owners[1] or (live.get(part) or {}) != wanted[part]
+    lacks_labels = bool(labels_of(wanted).items() - labels_of(live).items())
+    return lacks_labels or owners[0] != owners[1] or (live.get(part) or {}) != wanted[part]
 
 
 def digest_of(verifiers: Mapping[str, str]) -> str | None:

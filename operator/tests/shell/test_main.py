@@ -126,6 +126,7 @@ def test_kopf_hears_of_users_kinds_and_writes_nothing() -> None:
         "brokerclusters",
         "topics",
         "consumergroups",
+        "users",
         "verifications",
         "rebalances",
     }

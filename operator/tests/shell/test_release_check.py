@@ -65,7 +65,7 @@ def test_kinds_that_are_not_served_are_named() -> None:
     assert release_check.of_kinds({"resources": [*every, status]}).problem == ""
     without = [one for one in every if one["name"] not in ("topics", "brokers")]
     told = release_check.of_kinds({"resources": [*without, status]})
-    assert told == Finding("7 kinds of chiplog.dev are served", "missing: brokers, topics")
+    assert told == Finding("9 kinds of chiplog.dev are served", "missing: brokers, topics")
 
 
 class Release:
@@ -94,7 +94,7 @@ def test_an_operator_that_works(
     assert capsys.readouterr().out.splitlines() == [
         "yes  Deployment operator has 2 ready pods",
         "yes  the Lease chiplog-operator is held",
-        "yes  7 kinds of chiplog.dev are served",
+        "yes  9 kinds of chiplog.dev are served",
     ]
 
 

@@ -553,3 +553,20 @@ def test_nothing_is_written_by_an_operator_that_is_not_active(secure: Any) -> No
     secure.run(scenario())
     assert not secure.api.all_of(kinds.ACCESS_LISTS)
     assert "alice" not in {one["metadata"]["name"] for one in secure.api.all_of(kinds.SECRETS)}
+
+
+def test_brokers_find_the_list_by_its_label(secure: Any) -> None:
+    async def scenario() -> None:
+        async with secure.running():
+            await secure.apply_cluster(**SECURE)
+            await secure.clock.advance(1.0)
+            assert labels.CLUSTER in secure.one(kinds.ACCESS_LISTS, CLUSTER)["metadata"]["labels"]
+            gone = {"metadata": {"labels": {labels.CLUSTER: None}}}
+            await secure.api.patch(
+                kinds.ACCESS_LISTS, NAMESPACE, CLUSTER, gone, field_manager="kubectl"
+            )
+            await secure.clock.advance(READ_AGAIN_S + 31.0)
+
+    secure.run(scenario())
+    metadata = secure.one(kinds.ACCESS_LISTS, CLUSTER)["metadata"]
+    assert metadata["labels"][labels.CLUSTER] == CLUSTER
