@@ -271,6 +271,9 @@ class Heard:
     def groups_changed(self, cluster: ClusterKey) -> None:
         self.said.append("groups")
 
+    def users_changed(self, cluster: ClusterKey) -> None:
+        self.said.append(f"users of {cluster}")
+
     def all_clusters_changed(self) -> None:
         self.said.append("all")
 
@@ -379,3 +382,19 @@ def test_brokers_are_urgent_and_an_object_that_goes_is_told(caches: Caches, hear
     caches[kinds.BROKERS].remove(broker)
     assert heard.said == [("shop/demo", True)] * 2
     assert caches.members(kinds.BROKERS, ClusterKey("shop", "demo")) == []
+
+
+def test_a_user_concerns_the_users_of_its_cluster_and_its_status_nobody(
+    caches: Caches, heard: Heard
+) -> None:
+    metadata = {"namespace": "shop", "name": "alice", "uid": "u", "generation": 1}
+    spec = {"clusterRef": {"name": "demo"}}
+    user = {"metadata": {**metadata, "resourceVersion": "1"}, "spec": spec}
+    caches[kinds.USERS].put(user)
+    assert heard.said == ["users of shop/demo"]
+    heard.said.clear()
+    ready = {**user, "metadata": {**metadata, "resourceVersion": "2"}, "status": {"username": "a"}}
+    caches[kinds.USERS].put(ready)
+    assert heard.said == []
+    caches[kinds.USERS].remove(ready)
+    assert heard.said == ["users of shop/demo"]
