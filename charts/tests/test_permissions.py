@@ -66,7 +66,7 @@ def test_a_broker_writes_nothing_but_its_own() -> None:
 def test_two_brokers_share_no_right_to_write() -> None:
     one, other = broker_rights("demo", 1), broker_rights("demo", 11)
     assert all(right.verb in {"get", "list", "watch"} for right in one & other)
-    assert {right.object for right in one & other} == {ALL, "demo-scram-credentials"}
+    assert {right.object for right in one & other} == {ALL, "demo", "demo-scram-credentials"}
 
 
 def test_a_broker_reads_verifiers_only_if_users_have_passwords() -> None:

@@ -1,9 +1,9 @@
 """Who a broker is to the API server, and what it may do there: docs/permissions.md has the table.
 
 Each broker has an account of its own, so that plain RBAC by name keeps it to its own status and
-its own Lease. It may read what brokers and topics there are in its namespace and what users may
-do, and, if its users have passwords, the one Secret with the verifiers of these: no other Secret,
-no Topic, no pod.
+its own Lease. It may read what brokers and topics there are in its namespace, what the users of
+its cluster may do, and, if they have passwords, the one Secret with the verifiers of these:
+no other Secret, no Topic, no pod.
 """
 
 from chiplog_core.ids import BrokerId
@@ -32,7 +32,7 @@ def role(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
     rules = [
         {
             "apiGroups": [api.GROUP],
-            "resources": [api.BROKER.plural, api.PARTITION_MAP.plural, api.ACCESS_LIST.plural],
+            "resources": [api.BROKER.plural, api.PARTITION_MAP.plural],
             "verbs": ["get", "list", "watch"],
         },
         {
@@ -46,6 +46,12 @@ def role(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
             "resources": [kinds.LEASES.plural],
             "resourceNames": [own_lease],
             "verbs": ["get", "patch"],
+        },
+        {
+            "apiGroups": [api.GROUP],
+            "resources": [api.ACCESS_LIST.plural],
+            "resourceNames": [cluster.metadata.name],
+            "verbs": ["get", "list", "watch"],
         },
     ]
     if any(listener.asks_for_passwords for listener in cluster.spec.listeners):

@@ -23,6 +23,7 @@ def test_the_file_says_what_is_read_at_start(full_cluster: BrokerCluster, make: 
     assert comment.startswith("# ")
     assert lines == [
         "listeners=plain://0.0.0.0:9092,external://0.0.0.0:9094",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "auto.create.topics.enable=false",
         "max.connections.per.ip=200",
         "num.partitions=3",
