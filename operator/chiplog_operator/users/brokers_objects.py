@@ -14,10 +14,11 @@ from chiplog_kube import kinds
 from chiplog_kube.api import KubeApi, Manifest, NotFound
 from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import key_of, labels_of, metadata, uid_of, version_of
-from chiplog_operator.certificates.secrets import secret_of, text_of
+from chiplog_operator.certificates.secrets import secret_of
 from chiplog_operator.clock import Clock
 from chiplog_operator.resources.objects import cluster_object
 from chiplog_operator.taken import check_ours
+from chiplog_operator.users.secret import text_in
 from chiplog_operator.writes import Authority, NotActive
 
 logger = logging.getLogger(__name__)
@@ -49,11 +50,11 @@ class BrokersObjects:
         self._read.clear()
 
     async def stored_verifiers(self, cluster: BrokerCluster) -> dict[str, str]:
-        """The verifiers that brokers have, by the name of the user. Raises `Taken` and
-        `ApiError`s."""
+        """The verifiers that brokers have, by the name of the user; empty for an entry that is no
+        text. Raises `Taken` and `ApiError`s."""
         name = names.scram_credentials(cluster.metadata.name)
         live = await self._current(cluster, kinds.SECRETS, name)
-        return {user: text_of(live, user) for user in (live or {}).get("data") or {}}
+        return {user: text_in(live, user) for user in (live or {}).get("data") or {}}
 
     async def write_verifiers(self, cluster: BrokerCluster, verifiers: Mapping[str, str]) -> None:
         """Write the verifiers, if they differ from what brokers have. Raises `Taken`, `NotActive`
@@ -73,6 +74,12 @@ class BrokersObjects:
         if _differs(live, wanted, "spec"):
             logger.info("access_list_written", extra=_facts(cluster, len(spec.users)))
             await self._write(cluster, kinds.ACCESS_LISTS, live, wanted, "spec")
+
+    async def listed_digest(self, cluster: BrokerCluster) -> str | None:
+        """The digest of verifiers that brokers know now. Raises `Taken` and `ApiError`s."""
+        live = await self._current(cluster, kinds.ACCESS_LISTS, cluster.metadata.name)
+        digest: str | None = ((live or {}).get("spec") or {}).get("credentialsDigest")
+        return digest
 
     async def has_access_list(self, cluster: BrokerCluster) -> bool:
         """Whether there is an AccessList. Raises `Taken` and `ApiError`s."""

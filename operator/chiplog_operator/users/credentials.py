@@ -14,7 +14,7 @@ from chiplog_core.certificates.authority import Issued
 from chiplog_core.certificates.servers import why_issued
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.user import SecretKeyRef, User, UserAuthenticationType
-from chiplog_core.naming import labels
+from chiplog_core.naming import labels, names
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.users.statuses import Outcome
 from chiplog_kube import kinds
@@ -77,6 +77,9 @@ class Held:
     read_at_s: float = 0.0
     outcome: Outcome = field(default_factory=lambda: Outcome(waits_for="its credentials"))
     verifier: Verifier | None = None
+    keeps_stored: bool = True
+    """Whether the verifier that brokers have may be this User's. Without a Secret that was made for
+    it, it is of an earlier User with the same name, whose password must not work any more."""
     issued: Issued | None = None
 
 
@@ -159,6 +162,17 @@ class Credentials:
             problem = Problem("spec.authentication", message, "correct that", Reason.NOT_ALLOWED)
             held.outcome = replace(held.outcome, problems=(problem,), waits_for="")
             held.inputs = _inputs(user, cluster, ca)
+        except NotActive:
+            raise
+        except Exception as error:  # noqa: BLE001 - see below
+            # One user must not keep the others from losing their permissions. The text of the error
+            # may have a part of a password.
+            facts = {"user": user.metadata.name, "error": type(error).__name__}
+            logger.error("credentials_failed", extra=facts)
+            message = f"cannot be handled: {type(error).__name__}"
+            problem = Problem("spec.authentication", message, "report this", Reason.INTERNAL_ERROR)
+            held.outcome = replace(held.outcome, problems=(problem,), waits_for="")
+            held.inputs = _inputs(user, cluster, ca)
         held.read_at_s = self._clock.monotonic_s()
 
     async def _settle(
@@ -172,17 +186,19 @@ class Credentials:
             held.outcome, held.verifier, held.issued = Outcome(), None, None
             return
         found = await self._get(user.metadata.namespace, user.metadata.name)
+        held.keeps_stored = False
         if found is not None and (why := why_taken(user, found, cluster.metadata.name)):
             message = f"is also the name of a Secret that is not this User's ({why})"
             remedy = "delete the Secret, or create the User with another name"
             raise _Unusable(Problem("metadata.name", message, remedy, Reason.RESOURCE_CONFLICT))
         earlier = found if found is not None and is_of(user, found) else None
+        held.keeps_stored = earlier is not None
         if type_ is UserAuthenticationType.TLS:
             held.verifier = None
             entries = self._certificate(user, ca, earlier, held)
         else:
             held.issued = None
-            entries = await self._password(user, earlier, stored, held)
+            entries = await self._password(user, cluster.metadata.name, earlier, stored, held)
         if entries is None:
             return
         wanted = secret_of_user(user, cluster.metadata.name, entries)
@@ -219,13 +235,13 @@ class Credentials:
         return certificate_entries(name, authorities, leaf.certificate, leaf.key, found)
 
     async def _password(
-        self, user: User, found: Manifest | None, stored: str, held: Held
+        self, user: User, cluster: str, found: Manifest | None, stored: str, held: Held
     ) -> Entries:
         """The entries of a user with a password, whose verifier is then known."""
         authentication = user.spec.authentication
         given = None if authentication is None else authentication.password
         if given is not None:
-            password = await self._given(user, given.value_from.secret_key_ref)
+            password = await self._given(user, given.value_from.secret_key_ref, cluster)
         else:
             password = text_in(found, PASSWORD) or secrets.token_urlsafe(24)
         try:
@@ -237,9 +253,13 @@ class Credentials:
             ) from error
         return password_entries(user.metadata.name, password)
 
-    async def _given(self, user: User, reference: SecretKeyRef) -> str:
+    async def _given(self, user: User, reference: SecretKeyRef, cluster: str) -> str:
         """The password in a user's Secret."""
         field_ = "spec.authentication.password.valueFrom.secretKeyRef"
+        if reference.name in names.secrets_of(cluster):
+            # Also one without the operator's label: a CA that its owner provides.
+            message = f"names Secret {reference.name}, which is the cluster's own"
+            raise _Unusable(Problem(field_, message, "name another one", Reason.NOT_ALLOWED))
         found = await self._get(user.metadata.namespace, reference.name)
         if found is not None and labels_of(found).get(labels.MANAGED_BY) == labels.OPERATOR:
             message = f"names Secret {reference.name}, which the operator made"

@@ -150,6 +150,7 @@ class UsersLoop:
         except (Taken, ApiError) as error:
             if isinstance(error, AGAIN):
                 raise
+            await self._write_list_only(cluster, admission)
             return (_not_written(str(error)),)
         ca = await self._authority.read(cluster)
         await self._credentials.update(cluster, users, ca, stored)
@@ -175,17 +176,30 @@ class UsersLoop:
             raise failure
         return (_not_written(str(failure)),)
 
+    async def _write_list_only(self, cluster: BrokerCluster, admission: Admission) -> None:
+        """Write the AccessList although nobody knows which verifiers brokers have: permissions, and
+        above all the loss of them, must not wait for passwords. Raises `NotActive` and errors that
+        another attempt may resolve."""
+        try:
+            digest = await self._objects.listed_digest(cluster)
+            spec = access_spec(cluster, admission.admitted, digest)
+            await self._objects.write_access_list(cluster, spec)
+        except (Taken, ApiError) as error:
+            if isinstance(error, AGAIN):
+                raise
+            logger.warning("users_again", extra={"cluster": str(self._key), "error": str(error)})
+
     def _verifiers(self, users: Sequence[User], stored: dict[str, str]) -> dict[str, str]:
         """The verifiers that brokers should have. A user keeps the one that they have until its
-        credentials are known."""
+        credentials are known, unless that is of an earlier User with its name."""
         found = {}
         for user in users:
             if user.spec.authentication_type is not UserAuthenticationType.SCRAM_SHA_512:
                 continue
-            name, verifier = user.metadata.name, self._credentials.of(user).verifier
-            if verifier is not None:
-                found[name] = verifier.text()
-            elif name in stored:
+            name, held = user.metadata.name, self._credentials.of(user)
+            if held.verifier is not None:
+                found[name] = held.verifier.text()
+            elif name in stored and held.keeps_stored:
                 found[name] = stored[name]
         return found
 

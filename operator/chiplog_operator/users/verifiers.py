@@ -44,7 +44,7 @@ class Verifier:
                 _decoded(found["serverKey"]),
                 int(found["iterations"]),
             )
-        except (KeyError, TypeError, binascii.Error) as error:
+        except (LookupError, TypeError, ArithmeticError, RecursionError, binascii.Error) as error:
             raise ValueError("the entry is no verifier") from error
 
     def text(self) -> str:
