@@ -54,6 +54,8 @@ READ_AGAIN_S = 60.0
 BATCH = 100
 """Users whose Secrets are read and written in one pass. Other changes do not wait longer for it."""
 RETRY = "another attempt"
+RETRY_AFTER_S = 1.0
+"""A user that waits is not looked at more often."""
 
 WITH_SECRET = (UserAuthenticationType.TLS, UserAuthenticationType.SCRAM_SHA_512)
 
@@ -129,8 +131,12 @@ class Credentials:
         due = []
         for user in wanted.values():
             held = self.of(user)
-            is_changed = held.inputs != _inputs(user, cluster, ca)
-            if is_changed or now_s - held.read_at_s >= READ_AGAIN_S:
+            waits = held.inputs is None and self.is_known(user)
+            is_changed = not waits and held.inputs != _inputs(user, cluster, ca)
+            # Those that wait come in turn with those that are read again: however many they are,
+            # certificates are renewed.
+            every_s = RETRY_AFTER_S if waits else READ_AGAIN_S
+            if is_changed or now_s - held.read_at_s >= every_s:
                 due.append((not is_changed, held.read_at_s, user.metadata.name, user))
         due.sort(key=lambda one: one[:3])
         self.are_pending = len(due) > BATCH
@@ -151,7 +157,7 @@ class Credentials:
         except _Unusable as unusable:
             held.outcome = replace(held.outcome, problems=(unusable.problem,), waits_for="")
             held.inputs = None if unusable.for_now else _inputs(user, cluster, ca)
-        except (Unavailable, Conflict, AlreadyExists) as error:
+        except (Unavailable, Conflict, AlreadyExists, NotFound) as error:
             facts = {"user": user.metadata.name, "error": str(error)}
             logger.info("credentials_again", extra=facts)
             held.inputs = None

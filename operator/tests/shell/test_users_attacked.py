@@ -9,6 +9,7 @@ import pytest
 
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden
+from chiplog_operator.users.credentials import BATCH
 from chiplog_operator.users.verifiers import Verifier
 from tests.shell.conftest import CLUSTER, NAMESPACE
 from tests.shell.test_users import (
@@ -172,3 +173,31 @@ def test_a_password_is_not_taken_from_a_ca_that_users_gave(secure: Any) -> None:
 
     secure.run(scenario())
     assert secure.ready(kinds.USERS, "alice") == ("False", "NotAllowed")
+
+
+def test_many_users_that_wait_do_not_keep_others_from_being_read_again(secure: Any) -> None:
+    source = {"valueFrom": {"secretKeyRef": {"name": "missing", "key": "password"}}}
+    spec = {"authentication": {"type": "scram-sha-512", "password": source}}
+
+    async def scenario() -> int:
+        async with secure.running():
+            await secure.apply_cluster(**SECURE)
+            await apply_user(secure, "alice", "scram-sha-512", READS)
+            await secure.clock.advance(2.0)
+            for number in range(BATCH + 50):
+                await apply_user(secure, f"waits-{number}", None, **spec)
+            await secure.clock.advance(5.0)
+            await secure.api.delete(kinds.SECRETS, NAMESPACE, "alice")
+            reads = 0
+
+            def count(call: Any) -> None:
+                nonlocal reads
+                reads += (call.verb, call.name) == ("get", "waits-7")
+
+            secure.api.fault = count
+            await secure.clock.advance(100.0)
+            return reads
+
+    reads = secure.run(scenario())
+    assert "password" in entries(secure, "alice")
+    assert 5 < reads <= 100, "tried again, but not in every pass"
