@@ -170,7 +170,14 @@ def decoded_verifiers(content: Mapping[str, Any]) -> Verifiers:
     for name, encoded in content.items():
         try:
             found |= read_verifiers(name, b64decode(encoded, validate=True))
-        except (ValueError, TypeError, LookupError, AttributeError):
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ):
             unreadable.append(name)
     if unreadable:
         logger.error("credentials_unreadable", extra={"users": first_of(unreadable)})

@@ -13,8 +13,8 @@ from chiplog_wire.scram import MIN_ITERATIONS, Mechanism, ScramCredential, Scram
 
 
 def read_verifiers(username: str, text: bytes) -> dict[tuple[Mechanism, str], ScramCredential]:
-    """The verifiers of one user. Raises `ValueError`, `TypeError`, `LookupError` or
-    `AttributeError` if they cannot be read."""
+    """The verifiers of one user. Raises `ValueError`, `TypeError`, `LookupError`,
+    `AttributeError`, `ArithmeticError` or `RecursionError` if they cannot be read."""
     found = {}
     for name, stored in json.loads(text).items():
         mechanism, iterations = Mechanism(name), int(stored["iterations"])
