@@ -57,6 +57,9 @@ RETRY = "another attempt"
 RETRY_AFTER_S = 1.0
 """A user that waits is not looked at more often."""
 
+TOKENS = frozenset({"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"})
+"""Types of Secrets that no password comes from: they would be copied."""
+
 WITH_SECRET = (UserAuthenticationType.TLS, UserAuthenticationType.SCRAM_SHA_512)
 
 
@@ -270,6 +273,9 @@ class Credentials:
         if found is not None and labels_of(found).get(labels.MANAGED_BY) == labels.OPERATOR:
             message = f"names Secret {reference.name}, which the operator made"
             raise _Unusable(Problem(field_, message, "name one of your own", Reason.NOT_ALLOWED))
+        if found is not None and found.get("type") in TOKENS:
+            message = f"names Secret {reference.name}, which has the token of an account"
+            raise _Unusable(Problem(field_, message, "name another one", Reason.NOT_ALLOWED))
         password = text_in(found, reference.key)
         if not password:
             message = f"names entry {reference.key} of Secret {reference.name}: there is none"

@@ -201,3 +201,27 @@ def test_many_users_that_wait_do_not_keep_others_from_being_read_again(secure: A
     reads = secure.run(scenario())
     assert "password" in entries(secure, "alice")
     assert 5 < reads <= 100, "tried again, but not in every pass"
+
+
+def test_the_token_of_an_account_is_no_password(secure: Any) -> None:
+    """It would be copied to where others may read it."""
+    source = {"valueFrom": {"secretKeyRef": {"name": "robot", "key": "token"}}}
+    spec = {"authentication": {"type": "scram-sha-512", "password": source}}
+    token = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"namespace": NAMESPACE, "name": "robot"},
+        "type": "kubernetes.io/service-account-token",
+        "data": {"token": base64.b64encode(b"made.up").decode()},
+    }
+
+    async def scenario() -> None:
+        async with secure.running():
+            await secure.apply_cluster(**SECURE)
+            await secure.api.create(kinds.SECRETS, token, field_manager="kubectl")
+            await apply_user(secure, "mallory", None, READS, **spec)
+            await secure.clock.advance(3.0)
+
+    secure.run(scenario())
+    assert secure.ready(kinds.USERS, "mallory") == ("False", "NotAllowed")
+    assert "mallory" not in {one["metadata"]["name"] for one in secure.api.all_of(kinds.SECRETS)}
