@@ -75,6 +75,7 @@ class UsersLoop:
         self._credentials = Credentials(parts.api, parts.authority, parts.clock)
         self._objects = BrokersObjects(parts.api, parts.authority, parts.clock)
         self._compiled: dict[str, Compiled] = {}
+        self._cluster: BrokerCluster | None = None
         self._woken = Wake(parts.clock)
 
     def wake(self) -> None:
@@ -110,7 +111,7 @@ class UsersLoop:
         if not parts.observer.is_known(self._key.namespace):
             return AFTER_WAIT_S
         metadata = parts.observer.metadata(self._key)
-        cluster = parts.observer.cluster(self._key)
+        cluster = self._last_readable(metadata)
         users, unreadable = parts.observer.users(self._key)
         if not metadata.uid:
             await self._report(self._without_cluster(users, unreadable))
@@ -128,6 +129,16 @@ class UsersLoop:
         if self._credentials.are_pending:
             return 0.0
         return AFTER_WAIT_S if self._credentials.are_waiting or problems else RESYNC_S
+
+    def _last_readable(self, metadata: Metadata) -> BrokerCluster | None:
+        """The BrokerCluster. While it cannot be parsed, that is what it was before, because deleted
+        users must lose their permissions; None if this process has never parsed it."""
+        now = self._parts.observer.cluster(self._key)
+        if now is not None:
+            self._cluster = now
+        elif self._cluster is not None and self._cluster.metadata.uid != metadata.uid:
+            self._cluster = None
+        return self._cluster
 
     def _compile(self, users: Sequence[User]) -> list[Compiled]:
         """The Users with their entries, each compiled once."""

@@ -225,3 +225,24 @@ def test_the_token_of_an_account_is_no_password(secure: Any) -> None:
     secure.run(scenario())
     assert secure.ready(kinds.USERS, "mallory") == ("False", "NotAllowed")
     assert "mallory" not in {one["metadata"]["name"] for one in secure.api.all_of(kinds.SECRETS)}
+
+
+def test_a_deleted_user_loses_its_rights_although_the_cluster_cannot_be_parsed(
+    secure: Any,
+) -> None:
+    async def scenario() -> None:
+        async with secure.running():
+            await secure.apply_cluster(**SECURE)
+            await apply_user(secure, "alice", "scram-sha-512", READS)
+            await apply_user(secure, "bob", "scram-sha-512", READS)
+            await secure.clock.advance(2.0)
+            broken = {"spec": {"authorization": 3}}
+            await secure.api.patch(
+                kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER, broken, field_manager="kubectl"
+            )
+            await delete_user(secure, "alice")
+            await secure.clock.advance(3.0)
+
+    secure.run(scenario())
+    assert set(listed(secure)) == {"bob"}
+    assert set(entries(secure, CREDENTIALS)) == {"bob"}
