@@ -151,8 +151,7 @@ class Credentials:
 
     async def _update(self, cluster: BrokerCluster, user: User, ca: ClientsCa, stored: str) -> None:
         """Make one user's Secret what it should be."""
-        if not self._authority.is_held():
-            raise NotActive
+        self._check_active()
         held = self.of(user)
         try:
             await self._settle(cluster, user, ca, stored, held)
@@ -289,7 +288,14 @@ class Credentials:
         except NotFound:
             return None
 
+    def _check_active(self) -> None:
+        """Raise `NotActive` if another operator may be active. To be called right before a write:
+        the lease may have been lost while a Secret was read."""
+        if not self._authority.is_held():
+            raise NotActive
+
     async def _write(self, found: Manifest | None, wanted: Manifest) -> None:
+        self._check_active()
         if found is None:
             await self._api.apply_new(kinds.SECRETS, wanted, field_manager=labels.OPERATOR)
             return
@@ -302,6 +308,7 @@ class Credentials:
         found = await self._get(namespace, name)
         if found is None or why_taken(user, found, cluster.metadata.name):
             return
+        self._check_active()
         await self._api.delete(kinds.SECRETS, namespace, name, uid=uid_of(found))
 
 

@@ -1,6 +1,7 @@
 """Users whose objects somebody else wrote to: one bad object must not keep the others from being
 reconciled, and above all not from losing permissions."""
 
+import asyncio
 import base64
 import json
 from typing import Any
@@ -22,6 +23,7 @@ from tests.shell.test_users import (
     given_secret,
     listed,
     message,
+    patch_user,
 )
 
 
@@ -246,3 +248,41 @@ def test_a_deleted_user_loses_its_rights_although_the_cluster_cannot_be_parsed(
     secure.run(scenario())
     assert set(listed(secure)) == {"bob"}
     assert set(entries(secure, CREDENTIALS)) == {"bob"}
+
+
+@pytest.mark.parametrize("type_", ["scram-sha-512", None])
+def test_who_loses_the_lease_while_reading_a_secret_does_not_write_it(
+    secure: Any, type_: str | None
+) -> None:
+    """The next operator may have written another password, or a Secret that is needed again."""
+
+    async def scenario() -> list[Any]:
+        writes = []
+
+        def lose(call: Any) -> None:
+            if call.name == "alice" and call.kind == kinds.SECRETS.kind:
+                if call.verb == "get":
+                    secure.authority.held = False
+                else:
+                    writes.append(call)
+
+        await secure.apply_cluster(**SECURE)
+        await apply_user(secure, "alice", "scram-sha-512", READS)
+        async with secure.running():
+            await secure.clock.advance(3.0)
+        system = secure.system()
+        task = asyncio.create_task(system.run())
+        await secure.clock.advance(3.0)
+        secure.api.fault = lose
+        if type_ is None:
+            await patch_user(secure, "alice", {"authentication": None})
+        else:
+            template = {"secret": {"metadata": {"labels": {"a": "b"}}}}
+            await patch_user(secure, "alice", {"template": template})
+        await secure.clock.advance(3.0)
+        task.cancel()
+        await asyncio.wait({task})
+        assert not secure.authority.held, "the Secret was read"
+        return writes
+
+    assert secure.run(scenario()) == []
