@@ -265,7 +265,9 @@ class Acceptor:
             connection
             for connection in self._connections
             if not connection.peer.is_internal
-            and change.ends(connection.peer.principal, connection.peer.login)
+            and any(
+                change.ends(connection.peer.principal, login) for login in connection.peer.logins
+            )
         ]
         for connection in ended:
             connection.abort()

@@ -42,5 +42,11 @@ class Peer:
     on_left: "Callable[[Peer], None] | None" = None
     """Called when its connection is closed."""
 
+    @property
+    def logins(self) -> tuple[Login | None, ...]:
+        """The logins that it depends on: `login`, and one that is complete but whose answer was not
+        sent yet."""
+        return (self.login,) if self.sasl is None else (self.login, self.sasl.login)
+
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

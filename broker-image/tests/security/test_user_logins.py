@@ -231,6 +231,31 @@ def test_who_is_deleted_during_the_login_is_not_let_in(kit: "Kit") -> None:
     kit.run(scenario)
 
 
+def test_who_is_deleted_while_a_login_becomes_complete_is_not_let_in(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the check of the password, before the connection continues with the next service."""
+
+    async def matches(*_: Any) -> bool:
+        # It runs when the task of the login has ended, before the callbacks of that.
+        asyncio.get_running_loop().call_soon(kit.broker.users.replace, {})
+        return True
+
+    monkeypatch.setattr(Derivations, "matches", matches)
+
+    async def scenario() -> None:
+        async with asking(kit, ALICE):
+            client = await kit.client("sasl")
+            await handshake(client, "PLAIN")
+            types = client.types(ApiKey.SASL_AUTHENTICATE)
+            request = types.SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret")
+            await client.send(ApiKey.SASL_AUTHENTICATE, request)
+            async with asyncio.timeout(2):
+                await client.reader.read()  # to the end of the connection
+
+    kit.run(scenario)
+
+
 def test_the_principal_of_a_deleted_user_is_disconnected_whatever_it_logged_in_with(
     kit: "Kit",
 ) -> None:
