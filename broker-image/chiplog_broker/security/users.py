@@ -4,10 +4,11 @@ A store replaces all of them at each change. A connection ends when the credenti
 logged in with is not its user's any more, or when its principal was a user's that is deleted.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.security.plain import Derivations, PlainServer
@@ -24,6 +25,8 @@ from chiplog_wire.scram import (
     new_nonce,
 )
 
+T = TypeVar("T")
+
 SALT_BYTES: Final = 16
 MAX_SALT_BYTES: Final = 1024
 MAX_ITERATIONS: Final = 16_384
@@ -33,6 +36,16 @@ PLAIN_PREFERS: Final = (Mechanism.SCRAM_SHA_512, Mechanism.SCRAM_SHA_256)
 """The credential that PLAIN compares with: the first one that the user has."""
 
 Verifiers: TypeAlias = Mapping[tuple[Mechanism, str], ScramCredential]
+
+
+class Shape(NamedTuple):
+    """What everybody may learn of a credential."""
+
+    salt_bytes: int
+    iterations: int
+
+
+USUAL: Final = Shape(SALT_BYTES, ITERATIONS)
 
 
 class VerifierSource(Protocol):
@@ -70,7 +83,9 @@ class Users:
         # A secret of this process. It determines what is shown of names that do not exist.
         self._secret = rng.token(32)
         self._verifiers: Verifiers = {}
-        self._iterations: dict[Mechanism, Sequence[int]] = {}
+        self._shapes: dict[Mechanism, Sequence[Shape]] = {}
+        self._plain_mechanisms: Sequence[Mechanism] = ()
+        """With which credential PLAIN compares, for each user."""
         self._principals: Set[str] = frozenset()
         self._are_known = False
         self._listeners: list[Callable[[Change], None]] = []
@@ -90,12 +105,20 @@ class Users:
         self._are_known = True
         deleted = self._principals - principals
         self._verifiers, self._principals = dict(verifiers), frozenset(principals)
-        self._iterations = {
+        self._shapes = {
             mechanism: [
-                one.iterations for (of, _), one in self._verifiers.items() if of is mechanism
+                Shape(len(one.salt), one.iterations)
+                for (of, _), one in self._verifiers.items()
+                if of is mechanism
             ]
             for mechanism in Mechanism
         }
+        preferred = PLAIN_PREFERS[0]
+        self._plain_mechanisms = [
+            mechanism
+            for mechanism, name in self._verifiers
+            if mechanism is preferred or (preferred, name) not in self._verifiers
+        ]
         change = Change(deleted, self.is_current)
         for changed in self._listeners:
             changed(change)
@@ -113,9 +136,10 @@ class Users:
             known = self._verifiers.get((mechanism, username))
             if known is not None:
                 return mechanism, known
-        # Unknown users have the mechanisms that known ones have, or their answers would be faster.
-        populated = [one for one in PLAIN_PREFERS if self._iterations.get(one)]
-        mechanism = (populated or PLAIN_PREFERS)[0]
+        # Unknown users have the mechanisms that known ones have, or the time of an answer would tell
+        # who exists.
+        digest = mac(PLAIN_PREFERS[0], self._secret, b"plain " + username.encode())
+        mechanism = chosen(self._plain_mechanisms or PLAIN_PREFERS[:1], digest)
         return mechanism, self._nobodys(mechanism, username)
 
     def is_current(self, login: Login) -> bool:
@@ -128,12 +152,17 @@ class Users:
             raise ProtocolViolation("the users of the cluster are not known yet")
 
     def _nobodys(self, mechanism: Mechanism, username: str) -> ScramCredential:
-        """A credential that no password matches, with as many iterations as that of a user."""
+        """A credential that no password matches, in the shape of that of a user."""
         digest = mac(mechanism, self._secret, b"user " + username.encode())
-        known = self._iterations.get(mechanism)
-        iterations = known[int.from_bytes(digest[-8:], "big") % len(known)] if known else ITERATIONS
+        shape = chosen(self._shapes.get(mechanism) or (USUAL,), digest)
+        salt = hashlib.shake_256(digest).digest(shape.salt_bytes)
         nobody = mac(mechanism, self._secret, b"nobody")
-        return ScramCredential(digest[:SALT_BYTES], iterations, (ScramKeys(nobody, nobody),))
+        return ScramCredential(salt, shape.iterations, (ScramKeys(nobody, nobody),))
+
+
+def chosen(choices: Sequence[T], digest: bytes) -> T:
+    """One of these, always the same one for a digest."""
+    return choices[int.from_bytes(digest[-8:], "big") % len(choices)]
 
 
 class UserLogins:

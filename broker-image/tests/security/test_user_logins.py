@@ -291,6 +291,30 @@ def test_names_that_do_not_exist_look_like_names_that_do() -> None:
     assert users.find(SHA_512, "alice").iterations == 4096
 
 
+def test_a_salt_of_a_name_that_does_not_exist_is_as_long_as_that_of_a_user() -> None:
+    """Kafka's clients make salts of 25 or 26 bytes."""
+    users = Users(Rng())
+    known = {
+        (SHA_512, "alice"): ScramCredential(b"s" * 26, 4096, (ScramKeys(b"a", b"b"),)),
+        (SHA_512, "bob"): ScramCredential(b"s" * 200, 8192, (ScramKeys(b"a", b"b"),)),
+    }
+    users.replace(known)
+    found = [users.find(SHA_512, f"nobody-{number}") for number in range(50)]
+    assert {(len(one.salt), one.iterations) for one in found} == {(26, 4096), (200, 8192)}
+    assert len({one.salt for one in found}) == 50
+
+
+def test_plain_compares_a_name_that_does_not_exist_by_the_mechanism_of_any_user() -> None:
+    """A hash of one mechanism takes longer than that of the other."""
+    users = Users(Rng())
+    one = ScramCredential(b"s" * 16, 4096, (ScramKeys(b"a", b"b"),))
+    users.replace({(SHA_512, "alice"): one, (SHA_256, "alice"): one, (SHA_256, "bob"): one})
+    found = {users.find_for_plain(f"nobody-{number}")[0] for number in range(50)}
+    assert found == {SHA_512, SHA_256}
+    users.replace({(SHA_512, "alice"): one, (SHA_256, "alice"): one})
+    assert {users.find_for_plain(f"nobody-{number}")[0] for number in range(50)} == {SHA_512}
+
+
 def test_frames_before_a_login_cost_little(kit: "Kit") -> None:
     """The largest tokens, of each mechanism."""
 
