@@ -8,6 +8,7 @@ from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.security.scram_store import ChangedElsewhere, CredentialChange, ScramStore
 from chiplog_broker.security.users import MAX_ITERATIONS, MAX_SALT_BYTES
 from chiplog_broker.server.call import Call
+from chiplog_core.authorizer.acls import MAX_FIELD_LENGTH
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -21,6 +22,10 @@ from chiplog_wire.scram import (
 
 MECHANISMS: Final = {1: Mechanism.SCRAM_SHA_256, 2: Mechanism.SCRAM_SHA_512}
 NUMBERS: Final = {mechanism: number for number, mechanism in MECHANISMS.items()}
+MAX_NAME_LENGTH: Final = MAX_FIELD_LENGTH
+"""As in ACLs. The store is written as a whole."""
+MAX_SALTED_BYTES: Final = 1024
+"""It is the result of a hash, of 64 bytes at most. Megabytes would hold the event loop."""
 TWICE: Final = "A user credential cannot be altered twice in the same request"
 
 
@@ -137,6 +142,11 @@ def check_upsertion(entry: Any) -> None:
         why = "Too few iterations"
     elif entry.iterations > MAX_ITERATIONS:
         why = "Too many iterations"
+    elif len(entry.name) > MAX_NAME_LENGTH or len(entry.salted_password) > MAX_SALTED_BYTES:
+        why = (
+            f"A name has at most {MAX_NAME_LENGTH} characters, and a salted password at most "
+            f"{MAX_SALTED_BYTES} bytes"
+        )
     elif not 0 < len(entry.salt) <= MAX_SALT_BYTES or not entry.salted_password:
         why = f"The salt needs 1 to {MAX_SALT_BYTES} bytes, and the password must not be empty"
     else:

@@ -2,16 +2,16 @@
 
 import asyncio
 import json
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from chiplog_broker.metadata.standalone import read_fields
 from chiplog_broker.ports.checksum_line import with_checksum
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.security.scram_store import CredentialChange
+from chiplog_broker.security.scram_store import CredentialChange, read_credential
 from chiplog_broker.security.users import Users, Verifiers
-from chiplog_wire.scram import Mechanism, ScramCredential, ScramKeys
+from chiplog_wire.scram import Mechanism, ScramCredential
 
 USERS_FILE: Final = "users.json"
 MAX_CREDENTIALS: Final = 10_000
@@ -83,18 +83,12 @@ def read_users(disk: Disk) -> Verifiers:
     (stored,) = read_fields(disk, USERS_FILE, "credentials")
     try:
         return dict(decode(one) for one in stored)  # type: ignore[attr-defined] # a TypeError if so
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"metadata/{USERS_FILE} was changed or is damaged ({error!r}): restore it from a backup"
         ) from error
 
 
 def decode(stored: Mapping[str, Any]) -> tuple[tuple[Mechanism, str], ScramCredential]:
-    """A stored credential. Raises `KeyError`, `TypeError` or `ValueError`."""
-    salt, stored_key, server_key = (
-        b64decode(stored[field], validate=True) for field in ("salt", "storedKey", "serverKey")
-    )
-    credential = ScramCredential(
-        salt, int(stored["iterations"]), (ScramKeys(stored_key, server_key),)
-    )
-    return (Mechanism(stored["mechanism"]), str(stored["name"])), credential
+    """A stored credential. Raises `LookupError`, `TypeError` or `ValueError`."""
+    return (Mechanism(stored["mechanism"]), str(stored["name"])), read_credential(stored)

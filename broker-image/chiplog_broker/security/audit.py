@@ -63,7 +63,8 @@ class AuditLog:
     def denied(self, denial: Denial, denied_by: Callable[[], Acl | None]) -> None:
         """Log a denial, unless it was logged a moment ago. `denied_by` returns the ACL that denies;
         it is called for a line only."""
-        denial = denial._replace(name=denial.name[:LONGEST_NAME])
+        client = denial.client._replace(principal=denial.client.principal[:LONGEST_NAME])
+        denial = denial._replace(client=client, name=denial.name[:LONGEST_NAME])
         counts = self._denials.spend(denial, self._monotonic_s())
         if counts is None:
             return

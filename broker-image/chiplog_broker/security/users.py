@@ -136,8 +136,7 @@ class Users:
             known = self._verifiers.get((mechanism, username))
             if known is not None:
                 return mechanism, known
-        # Unknown users have the mechanisms that known ones have, or the time of an answer would tell
-        # who exists.
+        # Unknown users have the mechanisms of known ones: hashes of each take another time.
         digest = mac(PLAIN_PREFERS[0], self._secret, b"plain " + username.encode())
         mechanism = chosen(self._plain_mechanisms or PLAIN_PREFERS[:1], digest)
         return mechanism, self._nobodys(mechanism, username)

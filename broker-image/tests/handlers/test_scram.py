@@ -1,5 +1,6 @@
 """DescribeUserScramCredentials and AlterUserScramCredentials of a standalone broker."""
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,6 +66,8 @@ def test_what_kafka_refuses_is_refused(kit: "Kit") -> None:
                     upsertion(client, "few", "x", iterations=4095),
                     upsertion(client, "many", "x", iterations=16385),
                     upsertion(client, "unsalted", "x", salt=b""),
+                    upsertion(client, "n" * 1025, "x"),
+                    upsertion(client, "long", "x", salted_password=b"x" * 1025),
                     upsertion(client, "é", "x"),
                     upsertion(client, "twice", "x"),
                     upsertion(client, "twice", "y", SHA_256),
@@ -78,6 +81,8 @@ def test_what_kafka_refuses_is_refused(kit: "Kit") -> None:
                 "few": UNACCEPTABLE,
                 "many": UNACCEPTABLE,
                 "unsalted": UNACCEPTABLE,
+                "n" * 1025: UNACCEPTABLE,
+                "long": UNACCEPTABLE,
                 "é": UNACCEPTABLE,
                 "twice": ErrorCode.duplicate_resource,
                 "good": OK,
@@ -130,6 +135,38 @@ def test_a_damaged_file_stops_the_start(kit: "Kit") -> None:
     kit.run(store)
     file = kit.directory / "metadata" / "users.json"
     file.write_bytes(file.read_bytes().replace(b"ada", b"eve"))
+    kit.run(start)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"iterations": 10**12},
+        {"iterations": 0},
+        {"iterations": float("inf")},
+        {"salt": ""},
+        {"storedKey": ""},
+    ],
+)
+def test_a_file_whose_credentials_cannot_be_used_stops_the_start(
+    kit: "Kit", changed: dict[str, object]
+) -> None:
+    """A checksum does not show what a hand has written; so many iterations would hold a thread for
+    days at each login by PLAIN."""
+
+    async def store() -> None:
+        async with kit.running() as client:
+            await alter(client, store=[upsertion(client, "ada", "x")])
+
+    async def start() -> None:
+        with pytest.raises(CannotStart, match=r"users\.json was changed or is damaged"):
+            await kit.new_broker().start()
+
+    kit.run(store)
+    file = kit.directory / "metadata" / "users.json"
+    content = json.loads(file.read_bytes().splitlines()[0])
+    content["credentials"][0] |= changed
+    file.write_text(json.dumps(content))
     kit.run(start)
 
 

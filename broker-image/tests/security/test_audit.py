@@ -102,3 +102,11 @@ def test_memory_is_limited(audit: AuditLog, clock: Clock, caplog: pytest.LogCapt
     assert len(caplog.records) == MAX_REMEMBERED + 100
     audit.denied(denial("n" * 10_000), lambda: None)
     assert len(vars(caplog.records[-1])["resource"]) == len("Topic:") + LONGEST_NAME
+
+
+def test_a_long_principal_is_not_remembered_whole(audit: AuditLog) -> None:
+    """A certificate may have one of 100 KB, and a thousand denials are remembered."""
+    client = Client("User:CN=" + "x" * 100_000, "10.0.0.1")
+    audit.denied(denial()._replace(client=client), lambda: None)
+    (remembered,) = audit._denials._logged
+    assert len(remembered.client.principal) == LONGEST_NAME
