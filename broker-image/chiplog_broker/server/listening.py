@@ -233,11 +233,13 @@ class Acceptor:
 
     def _close_longest_login(self) -> None:
         """Close the connection with the longest incomplete login, if there is one. Legitimate
-        logins take a moment, and must not be kept out by connections that never log in."""
+        logins take a moment, and must not be kept out by connections that never log in. Clients
+        that log in again stay."""
         if self._door is not None and self._door.drop_oldest():
             return
         for connection in self._connections:  # the oldest one comes first
-            if connection.peer.sasl is not None:
+            login = connection.peer.sasl
+            if login is not None and login.renews is None:
                 connection.abort()
                 self.disconnected(connection, None)
                 return

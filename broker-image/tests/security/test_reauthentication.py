@@ -124,3 +124,22 @@ def test_nothing_else_is_answered_during_another_login(kit: "Kit") -> None:
             assert await client.is_closed()
 
     kit.run(scenario)
+
+
+def test_who_logs_in_again_does_not_make_room_for_new_connections(kit: "Kit") -> None:
+    """Clients that are not logged in could disconnect those that are, otherwise."""
+
+    async def scenario() -> None:
+        async with asking(kit, ALICE, max_connections="3"):
+            client = await kit.client("timed")
+            assert await by_scram(client, "alice", "alice-secret") is OK
+            assert await handshake(client, SHA_512.value) is OK
+            never_logs_in, other = await kit.client("timed"), await kit.client("timed")
+            assert await closes_soon(never_logs_in)
+            scram = ScramClient(SHA_512, "alice", "alice-secret", b"nonce")
+            first = await authenticate(client, scram.first())
+            last = await authenticate(client, scram.final(first.auth_bytes))
+            assert last.error_code is OK
+            assert await handshake(other, SHA_512.value) is OK
+
+    kit.run(scenario)
