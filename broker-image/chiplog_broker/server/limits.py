@@ -1,6 +1,7 @@
 """The limits of connections: their number over all listeners, their speed and their memory."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from chiplog_broker.server.memory import UNBOUNDED, MemoryBudget
@@ -33,6 +34,9 @@ class ConnectionQuota:
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.memory = MemoryBudget(limits.memory_bytes, limits.answer_bytes)
+        self.make_room: list[Callable[[], bool]] = []
+        """For each listener: closes the connection with the longest incomplete login. Returns False
+        if there is none."""
         self._of_host: Counter[str] = Counter()
         self._count = 0
 
@@ -41,9 +45,13 @@ class ConnectionQuota:
         """Whether the total number of connections has reached its limit."""
         return self._count >= self.limits.max_connections
 
+    def has_too_many(self, host: str) -> bool:
+        """Whether the connections of a client address have reached their limit."""
+        return self._of_host[host] >= self.limits.max_connections_per_ip
+
     def enter(self, host: str) -> bool:
         """Count a new connection and return True; False if there are too many."""
-        if self.is_full or self._of_host[host] >= self.limits.max_connections_per_ip:
+        if self.is_full or self.has_too_many(host):
             return False
         self._count += 1
         self._of_host[host] += 1

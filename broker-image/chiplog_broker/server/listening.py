@@ -71,6 +71,7 @@ class Acceptor:
         self.start = dispatcher.start
         self._quota = quota
         self._limits = quota.limits
+        quota.make_room.append(self._close_longest_login)
         self._clock = clock
         self._metrics = metrics
         self._connections: dict[Connection, Activity] = {}
@@ -221,8 +222,9 @@ class Acceptor:
                 f"descriptor {descriptor} is kept for files and brokers: raise the limit of "
                 "open files (RLIMIT_NOFILE), or have fewer connections or partitions"
             )
-        if self._quota.is_full:
-            self._close_longest_login()
+        if self._quota.is_full and not self._quota.has_too_many(host):
+            # Up to the first that could.
+            any(close() for close in (self._close_longest_login, *self._quota.make_room))
         if self._quota.enter(host):
             return ""
         return (
@@ -231,18 +233,21 @@ class Acceptor:
             "(max.connections.per.ip)"
         )
 
-    def _close_longest_login(self) -> None:
-        """Close the connection with the longest incomplete login, if there is one. Legitimate
-        logins take a moment, and must not be kept out by connections that never log in. Clients
-        that log in again stay."""
+    def _close_longest_login(self) -> bool:
+        """Close the connection with the longest incomplete login; False if there is none.
+
+        Legitimate logins take a moment, and must not be kept out by connections that never log in.
+        Clients that log in again stay.
+        """
         if self._door is not None and self._door.drop_oldest():
-            return
+            return True
         for connection in self._connections:  # the oldest one comes first
             login = connection.peer.sasl
             if login is not None and login.renews is None:
                 connection.abort()
                 self.disconnected(connection, None)
-                return
+                return True
+        return False
 
     def unsent(self, change_bytes: int) -> None:
         self._metrics.unsent_bytes += change_bytes

@@ -335,6 +335,33 @@ def test_frames_before_a_login_cost_little(kit: "Kit") -> None:
     kit.run(scenario)
 
 
+def test_who_never_logs_in_keeps_nobody_out_of_another_listener(kit: "Kit") -> None:
+    """The limit of connections is that of all listeners of clients together."""
+
+    async def scenario() -> None:
+        async with asking(kit, ALICE, max_connections="3"):
+            idle = [await kit.client("sasl") for _ in range(2)]
+            alice = await kit.client("timed")
+            assert await by_scram(alice, "alice", "alice-secret") is OK
+            assert await closes_soon(idle[0])
+            assert await handshake(idle[1], SHA_512.value) is OK
+
+    kit.run(scenario)
+
+
+def test_who_has_too_many_connections_disconnects_nobody(kit: "Kit") -> None:
+    async def scenario() -> None:
+        limits = {"max_connections": "2", "max_connections_per_ip": "2"}
+        async with asking(kit, ALICE, **limits):
+            alice = await kit.client("sasl")
+            await handshake(alice, "PLAIN")
+            assert await closes_soon(await kit.client("sasl"))
+            answer = await authenticate(alice, b"\0alice\0alice-secret")
+            assert answer.error_code is OK
+
+    kit.run(scenario)
+
+
 def test_derivations_end_with_the_broker() -> None:
     async def scenario() -> None:
         derivations = Derivations()
