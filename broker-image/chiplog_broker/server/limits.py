@@ -45,13 +45,9 @@ class ConnectionQuota:
         """Whether the total number of connections has reached its limit."""
         return self._count >= self.limits.max_connections
 
-    def has_too_many(self, host: str) -> bool:
-        """Whether the connections of a client address have reached their limit."""
-        return self._of_host[host] >= self.limits.max_connections_per_ip
-
     def enter(self, host: str) -> bool:
         """Count a new connection and return True; False if there are too many."""
-        if self.is_full or self.has_too_many(host):
+        if self.is_full or self._of_host[host] >= self.limits.max_connections_per_ip:
             return False
         self._count += 1
         self._of_host[host] += 1

@@ -222,7 +222,7 @@ class Acceptor:
                 f"descriptor {descriptor} is kept for files and brokers: raise the limit of "
                 "open files (RLIMIT_NOFILE), or have fewer connections or partitions"
             )
-        if self._quota.is_full and not self._quota.has_too_many(host):
+        if self._quota.is_full:
             # Up to the first that could.
             any(close() for close in (self._close_longest_login, *self._quota.make_room))
         if self._quota.enter(host):

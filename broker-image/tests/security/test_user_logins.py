@@ -349,19 +349,6 @@ def test_who_never_logs_in_keeps_nobody_out_of_another_listener(kit: "Kit") -> N
     kit.run(scenario)
 
 
-def test_who_has_too_many_connections_disconnects_nobody(kit: "Kit") -> None:
-    async def scenario() -> None:
-        limits = {"max_connections": "2", "max_connections_per_ip": "2"}
-        async with asking(kit, ALICE, **limits):
-            alice = await kit.client("sasl")
-            await handshake(alice, "PLAIN")
-            assert await closes_soon(await kit.client("sasl"))
-            answer = await authenticate(alice, b"\0alice\0alice-secret")
-            assert answer.error_code is OK
-
-    kit.run(scenario)
-
-
 def test_derivations_end_with_the_broker() -> None:
     async def scenario() -> None:
         derivations = Derivations()
