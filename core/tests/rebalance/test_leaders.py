@@ -1,6 +1,8 @@
 """Leader moves: who may lead, how even it gets, and that nothing moves without a reason."""
 
 import random
+from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from chiplog_core.ids import BrokerId
 from chiplog_core.rebalance.even import TOLERANCE_PERCENT, deviation_percent, is_even
 from chiplog_core.rebalance.leaders import MAX_LEADER_MOVES, leader_moves
-from chiplog_core.rebalance.measured import Broker
+from chiplog_core.rebalance.measured import Broker, Partition
 from chiplog_core.rebalance.settings import Settings, read_settings
 from tests.rebalance.worlds import (
     World,
@@ -129,14 +131,26 @@ def test_the_order_of_what_is_given_changes_nothing(world: World, chance: random
 
 
 @given(worlds())
-def test_after_the_moves_there_is_nothing_to_move(world: World) -> None:
+def test_what_moves_again_makes_it_more_even(world: World) -> None:
+    """With unequal rates the search finds a good solution, not always the best one. A second
+    proposal may find a better one, and never moves leaderships to and fro."""
     done = executed(
         world.partitions, leader_moves(world.brokers, world.partitions, world.measurements, FULL)
     )
-
     again = leader_moves(world.brokers, done, world.measurements, FULL)
+    if any(one.is_movement for one in again):
+        assert unevenness(world, executed(done, again)) < unevenness(world, done)
 
-    assert not [one for one in again if one.is_movement]
+
+def unevenness(world: World, partitions: Sequence[Partition]) -> tuple[int, int]:
+    """The squares of the brokers' rates, and of their numbers of leaders, each summed up."""
+    loads, numbers = Counter[BrokerId](), Counter[BrokerId]()
+    for one in partitions:
+        if one.leader is not None:
+            measured = world.measurements.get(one.name)
+            loads[one.leader] += 0 if measured is None else measured.weight
+            numbers[one.leader] += 1
+    return sum(load**2 for load in loads.values()), sum(number**2 for number in numbers.values())
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.booleans())
