@@ -52,6 +52,7 @@ _RENEWED_IN_TIME = Rule(
 
 _SIZE = "quantity(string(self.spec.storage.size))"
 _OLD_SIZE = "quantity(string(oldSelf.spec.storage.size))"
+_HAS_TLS = "(has(self.tls) && self.tls)"
 _REACHED = "quantity(string(self.status.volumeSize))"
 
 BROKER_CLUSTER = Definition(
@@ -263,12 +264,12 @@ BROKER_CLUSTER = Definition(
             ),
             Rule(
                 "!has(self.authentication) || "
-                f"self.authentication.type != '{AuthenticationType.TLS}' || self.tls",
+                f"self.authentication.type != '{AuthenticationType.TLS}' || {_HAS_TLS}",
                 "authentication with type tls needs TLS: set tls to true",
                 field=".authentication",
             ),
             Rule(
-                optional("self.configuration.brokerCertChainAndKey", "self.tls"),
+                optional("self.configuration.brokerCertChainAndKey", _HAS_TLS),
                 "brokerCertChainAndKey is only for listeners with TLS: remove it, or set tls to "
                 "true",
                 field=".configuration.brokerCertChainAndKey",

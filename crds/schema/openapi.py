@@ -4,7 +4,7 @@ The schemas are structural, as Kubernetes requires. Every text, list and map has
 API server refuses a validation rule whose worst case is too expensive.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import singledispatch
 from typing import Any, TypeAlias
@@ -144,7 +144,10 @@ def _list(shape: ListShape, audience: Audience) -> Schema:
     """The schema of a list. Its list type decides whether several field managers can each own some
     of its items: by a key (`map`), by value (`set`), or not (`atomic`)."""
     items = shape.items
-    schema: Schema = {"type": "array", "items": schema_of(shape.item, audience)}
+    # `kubectl apply` compares a list of a custom resource as a whole. With defaults in its items,
+    # the same manifest applied again would be a change.
+    item = schema_of(shape.item, replace(audience, defaults=False))
+    schema: Schema = {"type": "array", "items": item}
     if items.minimum:
         schema["minItems"] = items.minimum
     schema["maxItems"] = items.maximum

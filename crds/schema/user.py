@@ -79,7 +79,7 @@ USER = Definition(
             Rule(
                 f"self.type != '{AclResourceType.CLUSTER}' || "
                 "((!has(self.name) || self.name == 'kafka-cluster') && "
-                f"self.patternType != '{AclRulePatternType.PREFIX}')",
+                f"(!has(self.patternType) || self.patternType != '{AclRulePatternType.PREFIX}'))",
                 "the cluster is one resource, without a name or patternType prefix: remove them",
                 reason=RuleReason.FORBIDDEN,
                 field=".name",
