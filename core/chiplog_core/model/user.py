@@ -101,7 +101,8 @@ class AclResource:
     ] = None
     pattern_type: Annotated[
         AclRulePatternType,
-        "literal: the resource with exactly this name. prefix: all whose names begin with it.",
+        "literal, the default: the resource with exactly this name. prefix: all whose names begin "
+        "with it.",
     ] = AclRulePatternType.LITERAL
 
 
@@ -110,12 +111,14 @@ class AclRule:
     """What the user may do, or may not."""
 
     type: Annotated[
-        AclPermission, "Whether the rule allows or denies. What a rule denies, no rule allows."
+        AclPermission,
+        "Whether the rule allows, which is the default, or denies. What a rule denies, no rule "
+        "allows.",
     ] = AclPermission.ALLOW
     resource: Annotated[AclResource, "The resources that the rule is about."]
     host: Annotated[
         str,
-        "The IP address from which the user connects; * for all.",
+        "The IP address from which the user connects. Default: *, for all.",
         Length(MAX_ACL_NAME_LENGTH, minimum=1),
     ] = WILDCARD
     operations: Annotated[
