@@ -155,3 +155,11 @@ class KubeApi(Protocol):
     ) -> None:
         """Delete the object. With `uid` or `resource_version`, raises `Conflict` if the object of
         that name has another one. `orphan` keeps the objects that it owns."""
+
+
+async def get_or_none(api: KubeApi, kind: Kind, namespace: str, name: str) -> Manifest | None:
+    """The object by a consistent read; None if there is none."""
+    try:
+        return await api.get(kind, namespace, name)
+    except NotFound:
+        return None

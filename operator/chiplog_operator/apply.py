@@ -34,6 +34,7 @@ from chiplog_kube.api import (
     Manifest,
     NotFound,
     Unavailable,
+    get_or_none,
 )
 from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import annotations_of, key_of, labels_of, metadata, uid_of
@@ -345,7 +346,7 @@ class Applier:
         if kind in self._caches:
             live = self._caches[kind].get(*key_of(wanted))
         else:
-            live = await self._get_or_none(kind, *key_of(wanted))
+            live = await get_or_none(self._api, kind, *key_of(wanted))
         if live is None:
             if kind is kinds.STATEFUL_SETS:
                 await self._check_claim(wanted)
@@ -366,20 +367,13 @@ class Applier:
         with_uid = {**wanted, "metadata": {**wanted["metadata"], "uid": uid_of(live)}}
         return await self._api.apply(kind, with_uid, field_manager=labels.OPERATOR)
 
-    async def _get_or_none(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """The object, or None if it does not exist."""
-        try:
-            return await self._api.get(kind, namespace, name)
-        except NotFound:
-            return None
-
     async def _check_claim(self, wanted: Manifest) -> None:
         """Check that the volume claim which a StatefulSet would mount belongs to the cluster and
         the broker. Raises `Taken`. A claim that does not exist is no problem."""
         kind, key = kinds.VOLUME_CLAIMS, key_of(wanted)
         name = f"{DATA_VOLUME}-{key.name}-0"
         claim = self._caches[kind].get(key.namespace, name)
-        claim = claim or await self._get_or_none(kind, key.namespace, name)
+        claim = claim or await get_or_none(self._api, kind, key.namespace, name)
         if claim is None:
             return
         for label in (labels.CLUSTER, labels.BROKER_ID):

@@ -19,7 +19,7 @@ from chiplog_core.operator_lease.lease import (
     released,
 )
 from chiplog_kube import kinds
-from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound
+from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, get_or_none
 from chiplog_operator import lease
 from chiplog_operator.clock import Clock
 from chiplog_operator.other_operators import OtherOperators
@@ -164,11 +164,8 @@ class Leadership:
 
     async def _read(self) -> LeaseRecord | None:
         """The Lease at the API server; None if there is none."""
-        try:
-            found = await self.api.get(kinds.LEASES, self.namespace, names.OPERATOR_LEASE)
-        except NotFound:
-            return None
-        return lease.read(found)
+        found = await get_or_none(self.api, kinds.LEASES, self.namespace, names.OPERATOR_LEASE)
+        return None if found is None else lease.read(found)
 
     async def _write(self, record: LeaseRecord) -> LeaseRecord:
         """Replace the version of the Lease that was read, or create it if there was none. Returns

@@ -3,10 +3,13 @@
 from typing import Protocol
 
 from chiplog_core.model.metadata import Metadata
-from chiplog_kube.api import ApiError
+from chiplog_kube.api import AlreadyExists, ApiError, Conflict, NotFound, Unavailable
 
 IN_FLIGHT = 16
 """Requests to the API server at the same time. With more, it gets slower, not faster."""
+
+AGAIN = (Unavailable, Conflict, AlreadyExists, NotFound)
+"""Errors after which another attempt is enough."""
 
 ENDING_NAMESPACE = "because it is being terminated"
 """How the API server says that a namespace takes nothing new. It is no fault, and soon over."""

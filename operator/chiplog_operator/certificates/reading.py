@@ -6,7 +6,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import names
 from chiplog_kube import kinds
-from chiplog_kube.api import ApiError, KubeApi, Manifest, NotFound, Unavailable
+from chiplog_kube.api import ApiError, KubeApi, Manifest, Unavailable, get_or_none
 from chiplog_operator.certificates.material import CaMaterial, LeafMaterial
 from chiplog_operator.certificates.secrets import (
     CERTIFICATE_REQUESTS,
@@ -120,14 +120,12 @@ class SecretsReader:
     async def _get(self, cluster: BrokerCluster, name: str, *, is_ours: bool) -> Manifest | None:
         """A Secret; None if there is none. Raises `Taken` if it should be ours and is not."""
         try:
-            found = await self._api.get(kinds.SECRETS, cluster.metadata.namespace, name)
-        except NotFound:
-            return None
+            found = await get_or_none(self._api, kinds.SECRETS, cluster.metadata.namespace, name)
         except Unavailable:
             raise
         except ApiError as error:
             raise Unusable(f"Secret {name} cannot be read: {error}") from error
-        if is_ours:
+        if is_ours and found is not None:
             check_ours(kinds.SECRETS, found, secret_of(cluster, name, {}))
         return found
 

@@ -5,6 +5,7 @@ takes effect without a restart.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from chiplog_core.config.broker_keys import (
     AUTHORIZER_CLASS_NAME,
@@ -14,7 +15,14 @@ from chiplog_core.config.broker_keys import (
     broker_key,
 )
 from chiplog_core.config.given import given_broker_config
-from chiplog_core.config.listener_keys import LISTENER_SECURITY_PROTOCOL_MAP
+from chiplog_core.config.listener_keys import (
+    LISTENER_SECURITY_PROTOCOL_MAP,
+    SASL_ENABLED_MECHANISMS,
+    SSL_CLIENT_AUTH,
+    SSL_KEYSTORE_LOCATION,
+    SSL_TRUSTSTORE_LOCATION,
+    name_for_listener,
+)
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import Listener
 from chiplog_core.naming import names
@@ -71,15 +79,14 @@ def _protocol(listener: Listener) -> str:
 
 def _listener_properties(listener: Listener) -> dict[str, str]:
     """The security properties of a listener."""
-    found = {}
-    prefix = f"listener.name.{listener.name}"
+    found, name_of = {}, partial(name_for_listener, listener.name)
     if listener.tls:
-        found[f"{prefix}.ssl.keystore.location"] = f"{TLS_PATH}/{listener.name}"
+        found[name_of(SSL_KEYSTORE_LOCATION)] = f"{TLS_PATH}/{listener.name}"
     if listener.asks_for_certificates:
-        found[f"{prefix}.ssl.truststore.location"] = CLIENTS_CA_PATH
-        found[f"{prefix}.ssl.client.auth"] = "required"
+        found[name_of(SSL_TRUSTSTORE_LOCATION)] = CLIENTS_CA_PATH
+        found[name_of(SSL_CLIENT_AUTH)] = "required"
     if listener.asks_for_passwords:
-        found[f"{prefix}.sasl.enabled.mechanisms"] = "SCRAM-SHA-512"
+        found[name_of(SASL_ENABLED_MECHANISMS)] = "SCRAM-SHA-512"
     return found
 
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.user import User
 from chiplog_core.naming import labels
-from chiplog_core.naming.api import API_VERSION, BROKER_CLUSTER
+from chiplog_core.naming.api import API_VERSION, BROKER_CLUSTER, USER
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind
 
@@ -67,13 +68,14 @@ def _object(
     }
 
 
-def owner_of(cluster: BrokerCluster) -> dict[str, object]:
-    """The owner reference, by which Kubernetes deletes the object after the cluster."""
+def owner_of(owner: BrokerCluster | User) -> dict[str, object]:
+    """The owner reference, by which Kubernetes deletes the object after the cluster or user."""
+    kind = BROKER_CLUSTER if isinstance(owner, BrokerCluster) else USER
     return {
         "apiVersion": API_VERSION,
-        "kind": BROKER_CLUSTER.kind,
-        "name": cluster.metadata.name,
-        "uid": cluster.metadata.uid,
+        "kind": kind.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }

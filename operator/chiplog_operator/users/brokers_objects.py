@@ -11,7 +11,7 @@ from chiplog_core.model.access_list import AccessListSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import labels, names
 from chiplog_kube import kinds
-from chiplog_kube.api import KubeApi, Manifest, NotFound
+from chiplog_kube.api import KubeApi, Manifest, get_or_none
 from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import key_of, labels_of, metadata, uid_of, version_of
 from chiplog_operator.certificates.secrets import secret_of
@@ -91,10 +91,7 @@ class BrokersObjects:
         now_s = self._clock.monotonic_s()
         known = self._read.setdefault((cluster.metadata.uid, kind), _Read())
         if now_s - known.at_s >= READ_AGAIN_S:
-            try:
-                live: Manifest | None = await self._api.get(kind, cluster.metadata.namespace, name)
-            except NotFound:
-                live = None
+            live = await get_or_none(self._api, kind, cluster.metadata.namespace, name)
             if live is not None:
                 check_ours(kind, live, cluster_object(kind, name, cluster, {}))
             known.at_s, known.live = now_s, live
@@ -127,8 +124,8 @@ class BrokersObjects:
 
 
 def _differs(live: Manifest | None, wanted: Manifest, part: str) -> bool:
-    """Whether the object does not exist, has another content, lacks the labels by which brokers
-    find it, or had another owner, with which Kubernetes would delete it."""
+    """Whether the object does not exist, has another content, lacks the labels of the
+    cluster's objects, or had another owner, with which Kubernetes would delete it."""
     if live is None:
         return True
     owners = [[one["uid"] for one in metadata(it).get(OWNERS) or ()] for it in (live, wanted)]

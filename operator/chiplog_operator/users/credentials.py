@@ -18,15 +18,7 @@ from chiplog_core.naming import labels, names
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.users.statuses import Outcome
 from chiplog_kube import kinds
-from chiplog_kube.api import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    KubeApi,
-    Manifest,
-    NotFound,
-    Unavailable,
-)
+from chiplog_kube.api import ApiError, KubeApi, Manifest, get_or_none
 from chiplog_kube.manifests import labels_of, metadata, uid_of
 from chiplog_operator.certificates.material import LeafMaterial, log_issue
 from chiplog_operator.clock import Clock
@@ -46,7 +38,7 @@ from chiplog_operator.users.secret import (
     why_taken,
 )
 from chiplog_operator.users.verifiers import Verifier
-from chiplog_operator.writes import IN_FLIGHT, Authority, NotActive
+from chiplog_operator.writes import AGAIN, IN_FLIGHT, Authority, NotActive
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +78,11 @@ class Held:
     """Whether the verifier that brokers have may be this User's. Without a Secret that was made for
     it, it is of an earlier User with the same name, whose password must not work any more."""
     issued: Issued | None = None
+
+    def fail(self, problem: Problem, inputs: object) -> None:
+        """The credentials stay what they are; `inputs` as for a decision."""
+        self.outcome = replace(self.outcome, problems=(problem,), waits_for="")
+        self.inputs = inputs
 
 
 class Credentials:
@@ -152,14 +149,13 @@ class Credentials:
     async def _update(self, cluster: BrokerCluster, user: User, ca: ClientsCa, stored: str) -> None:
         """Make one user's Secret what it should be."""
         self._check_active()
-        held = self.of(user)
+        held, inputs = self.of(user), _inputs(user, cluster, ca)
         try:
             await self._settle(cluster, user, ca, stored, held)
-            held.inputs = None if held.outcome.waits_for else _inputs(user, cluster, ca)
+            held.inputs = None if held.outcome.waits_for else inputs
         except _Unusable as unusable:
-            held.outcome = replace(held.outcome, problems=(unusable.problem,), waits_for="")
-            held.inputs = None if unusable.for_now else _inputs(user, cluster, ca)
-        except (Unavailable, Conflict, AlreadyExists, NotFound) as error:
+            held.fail(unusable.problem, None if unusable.for_now else inputs)
+        except AGAIN as error:
             facts = {"user": user.metadata.name, "error": str(error)}
             logger.info("credentials_again", extra=facts)
             held.inputs = None
@@ -167,9 +163,9 @@ class Credentials:
                 return
         except ApiError as error:
             message = f"has credentials in Secret {user.metadata.name}, which is refused: {error}"
-            problem = Problem("spec.authentication", message, "correct that", Reason.NOT_ALLOWED)
-            held.outcome = replace(held.outcome, problems=(problem,), waits_for="")
-            held.inputs = _inputs(user, cluster, ca)
+            held.fail(
+                Problem("spec.authentication", message, "correct that", Reason.NOT_ALLOWED), inputs
+            )
         except NotActive:
             raise
         except Exception as error:  # noqa: BLE001 - see below
@@ -178,9 +174,10 @@ class Credentials:
             facts = {"user": user.metadata.name, "error": type(error).__name__}
             logger.error("credentials_failed", extra=facts)
             message = f"cannot be handled: {type(error).__name__}"
-            problem = Problem("spec.authentication", message, "report this", Reason.INTERNAL_ERROR)
-            held.outcome = replace(held.outcome, problems=(problem,), waits_for="")
-            held.inputs = _inputs(user, cluster, ca)
+            held.fail(
+                Problem("spec.authentication", message, "report this", Reason.INTERNAL_ERROR),
+                inputs,
+            )
         held.read_at_s = self._clock.monotonic_s()
 
     async def _settle(
@@ -283,10 +280,7 @@ class Credentials:
         return password
 
     async def _get(self, namespace: str, name: str) -> Manifest | None:
-        try:
-            return await self._api.get(kinds.SECRETS, namespace, name)
-        except NotFound:
-            return None
+        return await get_or_none(self._api, kinds.SECRETS, namespace, name)
 
     def _check_active(self) -> None:
         """Raise `NotActive` if another operator may be active. To be called right before a write:

@@ -26,7 +26,7 @@ from chiplog_core.users.statuses import (
     user_status,
     without_cluster,
 )
-from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound, Unavailable
+from chiplog_kube.api import ApiError, KubeApi
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.certificates.issued_to_users import IssuedToUsers
 from chiplog_operator.certificates.reading import SecretsReader
@@ -39,7 +39,7 @@ from chiplog_operator.users.brokers_objects import BrokersObjects, digest_of
 from chiplog_operator.users.clients_authority import ClientsAuthority
 from chiplog_operator.users.credentials import Credentials
 from chiplog_operator.waking import Wake
-from chiplog_operator.writes import Authority, NotActive
+from chiplog_operator.writes import AGAIN, Authority, NotActive
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +48,6 @@ COALESCE_S = 0.1
 RESYNC_S = 30.0
 AFTER_WAIT_S = 2.0
 AFTER_FAULT_S = 10.0
-AGAIN = (Unavailable, Conflict, AlreadyExists, NotFound)
-"""Errors after which another attempt is enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,14 @@ from cryptography.hazmat.primitives.serialization import PrivateFormat, load_pem
 
 from chiplog_core.model.user import SecretMetadata, User
 from chiplog_core.naming import labels, taken_names
-from chiplog_core.naming.api import API_VERSION, USER
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import annotations_of, labels_of, metadata
 from chiplog_operator.certificates.secrets import bytes_of, text_of
 from chiplog_operator.resources.build import with_hash
+from chiplog_operator.resources.certificate_entries import CA_CERTIFICATE
+from chiplog_operator.resources.objects import owner_of
 
-CA_CERTIFICATE: Final = "ca.crt"
 CERTIFICATE: Final = "user.crt"
 KEY: Final = "user.key"
 KEYSTORE: Final = "user.p12"
@@ -105,7 +105,7 @@ def secret_of_user(user: User, cluster: str, entries: Entries) -> Manifest:
         "namespace": user.metadata.namespace,
         "labels": {**wanted.labels, **labels.of_cluster(cluster)},
         "annotations": dict(wanted.annotations),
-        "ownerReferences": [_owner_of(user)],
+        "ownerReferences": [owner_of(user)],
     }
     bare = {"apiVersion": "v1", "kind": kinds.SECRETS.kind, "metadata": of_user, "type": "Opaque"}
     data = {name: base64.b64encode(value).decode() for name, value in sorted(entries.items())}
@@ -135,14 +135,3 @@ def is_of(user: User, found: Manifest) -> bool:
     whose password must not come back. One without an owner was left behind on purpose."""
     owners = [one for one in metadata(found).get("ownerReferences") or () if one.get("controller")]
     return all(one.get("uid") == user.metadata.uid for one in owners)
-
-
-def _owner_of(user: User) -> dict[str, object]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": USER.kind,
-        "name": user.metadata.name,
-        "uid": user.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
