@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +102,11 @@ def shake_hands(
         secured.sendall(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
         if not secured.recv(4):
             raise ConnectionError("the end of the stream")
-        return secured.session, bool(secured.session_reused)
+        found = secured.session, bool(secured.session_reused)
+        # OpenSSL forgets the session of a connection that ends without notice of it.
+        with suppress(OSError):
+            secured.unwrap()
+        return found
 
 
 def client_hello(context: ssl.SSLContext) -> bytes:
