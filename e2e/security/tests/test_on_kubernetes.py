@@ -1,8 +1,7 @@
 """Users of a cluster on Kubernetes, with the credentials that the operator makes for them."""
 
 import time
-from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,65 +11,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from e2e import measured
 from e2e.clients.by_kafka_python import KafkaConsumer
-from e2e.clients.by_librdkafka import QUIET
-from e2e.cluster.kubectl import Kubectl, eventually
-from e2e.cluster.target import Target
-from e2e.main import evidence
-from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest, topic_manifest
-from e2e.main.operator import Operator
-from e2e.main.setting_up import restricted_namespace, take_down
+from e2e.cluster.kubectl import eventually
+from e2e.main.broker_cluster import BrokerClusterUnderTest, topic_manifest
+from e2e.security.secured import Credentials, user
 
 pytestmark = [pytest.mark.security, pytest.mark.timeout(300)]
 
 TOPIC = "orders"
 LOGIN_LIMIT_S, LOGOUT_LIMIT_S = 2, 2
 WAIT_S = 30
-HOST = "127.0.0.1"
-
-
-def listener(name: str, port: int, authentication: str) -> Manifest:
-    return {
-        "name": name,
-        "type": "nodeport",
-        "port": port,
-        "tls": True,
-        "advertisedHost": HOST,
-        "authentication": {"type": authentication},
-    }
-
-
-CLUSTER = {
-    "apiVersion": "chiplog.dev/v1alpha1",
-    "kind": "BrokerCluster",
-    "metadata": {"name": "demo"},
-    "spec": {
-        "replicas": 3,
-        "storage": {"size": "1Gi"},
-        "listeners": [
-            listener("mtls", 9093, "tls"),
-            listener("scram", 9095, "scram-sha-512"),
-        ],
-        "authorization": {"type": "simple", "superUsers": ["CN=admin"]},
-    },
-}
-
-
-def user(name: str, authentication: str, *rules: tuple[str, str, list[str]]) -> Manifest:
-    """A User that may do so much: (resource type, its name, operations)."""
-    acls = [
-        {"resource": {"type": type_, "name": resource}, "operations": operations}
-        for type_, resource, operations in rules
-    ]
-    return {
-        "apiVersion": "chiplog.dev/v1alpha1",
-        "kind": "User",
-        "metadata": {"name": name},
-        "spec": {
-            "clusterRef": {"name": "demo"},
-            "authentication": {"type": authentication},
-            "authorization": {"type": "simple", "acls": acls},
-        },
-    }
 
 
 SHOP = user("shop", "tls", ("topic", TOPIC, ["Write", "Describe"]))
@@ -80,64 +29,6 @@ BILLING = user(
     ("topic", TOPIC, ["Read", "Describe"]),
     ("group", "billing", ["Read"]),
 )
-
-
-@pytest.fixture(scope="module")
-def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTest]:
-    assert operator is not None
-    one = BrokerClusterUnderTest(Kubectl(target.kubeconfig, "e2e-security"))
-    kubectl = restricted_namespace(one)
-    with evidence.printed(kubectl):
-        topic = topic_manifest(TOPIC, 3, replicas=3)
-        kubectl.apply(yaml.safe_dump_all([CLUSTER, topic]))
-        measured.note(f"a cluster with TLS and users: Ready after {one.wait_cluster_ready():.1f} s")
-        one.wait_ready("ct", TOPIC)
-        yield one
-    take_down(one)
-
-
-class Credentials:
-    """What a client mounts: the cluster's CA, and the Secret of its User."""
-
-    def __init__(self, cluster: BrokerClusterUnderTest, name: str, directory: Path) -> None:
-        self.cluster, self.name, self.directory = cluster, name, directory
-        directory.mkdir(exist_ok=True)
-        self.ca = self._write("cluster-ca.crt", self._entries("demo-cluster-ca-cert")["ca.crt"])
-        self.entries = self._entries(name)
-
-    def _entries(self, secret: str) -> dict[str, bytes]:
-        data = self.cluster.kubectl.get("secret", secret)["data"]
-        return {key: b64decode(value) for key, value in data.items()}
-
-    def _write(self, name: str, content: bytes) -> str:
-        path = self.directory / name
-        path.write_bytes(content)
-        return str(path)
-
-    def bootstrap(self, name: str) -> str:
-        listeners = self.cluster.kubectl.get("cbc", "demo")["status"]["listeners"]
-        (found,) = [one["bootstrapServers"] for one in listeners if one["name"] == name]
-        return str(found)
-
-    def librdkafka(self) -> dict[str, Any]:
-        """Settings of a client with a certificate if the Secret has one, else with a password."""
-        shared = {"ssl.ca.location": self.ca, "allow.auto.create.topics": False, **QUIET}
-        if "user.crt" in self.entries:
-            return {
-                **shared,
-                "bootstrap.servers": self.bootstrap("mtls"),
-                "security.protocol": "ssl",
-                "ssl.certificate.location": self._write("user.crt", self.entries["user.crt"]),
-                "ssl.key.location": self._write("user.key", self.entries["user.key"]),
-            }
-        return {
-            **shared,
-            "bootstrap.servers": self.bootstrap("scram"),
-            "security.protocol": "sasl_ssl",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": self.name,
-            "sasl.password": self.entries["password"].decode(),
-        }
 
 
 def produced(settings: dict[str, Any], value: bytes = b"a") -> KafkaError | None:
@@ -169,7 +60,8 @@ def test_users_do_what_their_rules_allow_until_they_are_deleted(
     cluster: BrokerClusterUnderTest, tmp_path: Path
 ) -> None:
     kubectl, before = cluster.kubectl, cluster.broker_pods()
-    kubectl.apply(yaml.safe_dump_all([SHOP]))
+    kubectl.apply(yaml.safe_dump_all([topic_manifest(TOPIC, 3, replicas=3), SHOP]))
+    cluster.wait_ready("ct", TOPIC)
     cluster.wait_ready("users.chiplog.dev", "shop")
     applied_s = time.monotonic()
     kubectl.apply(yaml.safe_dump_all([BILLING]))

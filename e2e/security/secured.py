@@ -1,0 +1,99 @@
+"""A cluster on Kubernetes whose clients need credentials, and what such a client is given."""
+
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+from e2e.clients.by_librdkafka import QUIET
+from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
+
+HOST = "127.0.0.1"
+
+
+def listener(name: str, port: int, authentication: str) -> Manifest:
+    return {
+        "name": name,
+        "type": "nodeport",
+        "port": port,
+        "tls": True,
+        "advertisedHost": HOST,
+        "authentication": {"type": authentication},
+    }
+
+
+CLUSTER = {
+    "apiVersion": "chiplog.dev/v1alpha1",
+    "kind": "BrokerCluster",
+    "metadata": {"name": "demo"},
+    "spec": {
+        "replicas": 3,
+        "storage": {"size": "1Gi"},
+        "listeners": [
+            listener("mtls", 9093, "tls"),
+            listener("scram", 9095, "scram-sha-512"),
+        ],
+        "authorization": {"type": "simple", "superUsers": ["CN=admin"]},
+    },
+}
+
+
+def user(name: str, authentication: str, *rules: tuple[str, str, list[str]]) -> Manifest:
+    """A User that may do so much: (resource type, its name, operations)."""
+    acls = [
+        {"resource": {"type": type_, "name": resource}, "operations": operations}
+        for type_, resource, operations in rules
+    ]
+    return {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": "User",
+        "metadata": {"name": name},
+        "spec": {
+            "clusterRef": {"name": "demo"},
+            "authentication": {"type": authentication},
+            "authorization": {"type": "simple", "acls": acls},
+        },
+    }
+
+
+class Credentials:
+    """What a client mounts: the cluster's CA, and the Secret of its User."""
+
+    def __init__(self, cluster: BrokerClusterUnderTest, name: str, directory: Path) -> None:
+        self.cluster, self.name, self.directory = cluster, name, directory
+        directory.mkdir(exist_ok=True)
+        self.ca = self._write("cluster-ca.crt", self._entries("demo-cluster-ca-cert")["ca.crt"])
+        self.entries = self._entries(name)
+
+    def _entries(self, secret: str) -> dict[str, bytes]:
+        data = self.cluster.kubectl.get("secret", secret)["data"]
+        return {key: b64decode(value) for key, value in data.items()}
+
+    def _write(self, name: str, content: bytes) -> str:
+        path = self.directory / name
+        path.write_bytes(content)
+        return str(path)
+
+    def bootstrap(self, name: str) -> str:
+        listeners = self.cluster.kubectl.get("cbc", "demo")["status"]["listeners"]
+        (found,) = [one["bootstrapServers"] for one in listeners if one["name"] == name]
+        return str(found)
+
+    def librdkafka(self) -> dict[str, Any]:
+        """Settings of a client with a certificate if the Secret has one, else with a password."""
+        shared = {"ssl.ca.location": self.ca, "allow.auto.create.topics": False, **QUIET}
+        if "user.crt" in self.entries:
+            return {
+                **shared,
+                "bootstrap.servers": self.bootstrap("mtls"),
+                "security.protocol": "ssl",
+                "ssl.certificate.location": self._write("user.crt", self.entries["user.crt"]),
+                "ssl.key.location": self._write("user.key", self.entries["user.key"]),
+            }
+        return {
+            **shared,
+            "bootstrap.servers": self.bootstrap("scram"),
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": self.name,
+            "sasl.password": self.entries["password"].decode(),
+        }
