@@ -26,6 +26,8 @@ from chiplog_operator.other_operators import OtherOperators
 
 logger = logging.getLogger(__name__)
 
+RELEASE_ATTEMPTS = 3
+
 
 class LeaseLost(Exception):  # noqa: N818 - named for what it says
     """This process is not, or may not be, the active operator any more."""
@@ -114,13 +116,27 @@ class Leadership:
         record, self._held_until_s = self._seen.record, None
         if record is None or record.holder != self.me:
             return
-        released_lease = released(record, self.clock.now())
         try:
-            await self._write(released_lease)
-            self._seen = ObservedLease()  # the Lease has another version now
-            logger.info("lease_released")
+            await self._release_current()
         except ApiError as error:
             logger.warning("lease_not_released", extra={"error": str(error)})
+
+    async def _release_current(self) -> None:
+        """Release the Lease as it is now: a renewal that was cancelled may still have been written,
+        or be written between our read and our write. Raises `ApiError`."""
+        for attempt in range(RELEASE_ATTEMPTS):
+            current = await self._read()
+            self._seen = ObservedLease()  # the Lease has another version after this
+            if current is None or current.holder != self.me:
+                return
+            try:
+                await self._write(released(current, self.clock.now()))
+            except Conflict:
+                if attempt + 1 == RELEASE_ATTEMPTS:
+                    raise
+            else:
+                logger.info("lease_released")
+                return
 
     def _assert_held(self) -> None:
         """Raises `LeaseLost` if the last successful renewal is too long ago."""

@@ -11,6 +11,7 @@ from chiplog_core.naming.names import OPERATOR_LEASE
 from chiplog_core.operator_lease.lease import Claim, LeaseTimes, lease_held_by
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Unavailable
+from chiplog_kube.manifests import version_of
 from chiplog_operator import lease
 from chiplog_operator.leadership import Leadership, LeaseLost
 
@@ -76,6 +77,58 @@ def test_a_killed_leader_is_followed_in_less_than_fifteen_seconds(bench: Any) ->
 
 def test_a_leader_that_ends_hands_over_at_once(bench: Any) -> None:
     takeover(bench, Leadership.release, 1.5)
+
+
+def test_a_renewal_that_is_cancelled_after_it_was_written_does_not_delay_the_next(
+    bench: Any,
+) -> None:
+    """The answer with the new version of the Lease never arrives."""
+
+    async def scenario() -> None:
+        first, second = candidate(bench, "first"), candidate(bench, "second")
+        await first.acquire()
+        first.api = Unanswered(bench)
+        keeping = asyncio.create_task(first.keep())
+        waiting = asyncio.create_task(second.acquire())
+        version = version_of(bench.one(kinds.LEASES, OPERATOR_LEASE))
+        while version_of(bench.one(kinds.LEASES, OPERATOR_LEASE)) == version:
+            await bench.clock.advance(0.1)
+        await ended(keeping)
+        first.api = bench.api
+        await first.release()
+        await bench.clock.advance(1.5)
+        assert waiting.done()
+        assert second.is_held()
+
+    bench.run(scenario())
+
+
+def test_a_lease_that_another_has_taken_is_not_released(bench: Any) -> None:
+    async def scenario() -> None:
+        first, second = candidate(bench, "first"), candidate(bench, "second")
+        await first.acquire()
+        waiting = asyncio.create_task(second.acquire())
+        await bench.clock.advance(15)
+        assert waiting.done()
+        before = bench.one(kinds.LEASES, OPERATOR_LEASE)
+        await first.release()
+        assert bench.one(kinds.LEASES, OPERATOR_LEASE) == before
+
+    bench.run(scenario())
+
+
+class Unanswered:
+    """An API server that carries out writes, and whose answers are lost."""
+
+    def __init__(self, bench: Any) -> None:
+        self._bench = bench
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bench.api, name)
+
+    async def replace(self, *given: Any, **more: Any) -> Any:
+        await self._bench.api.replace(*given, **more)
+        await asyncio.Event().wait()
 
 
 def test_one_that_cannot_renew_stops_before_the_other_begins(bench: Any) -> None:

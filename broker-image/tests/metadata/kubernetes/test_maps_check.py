@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from chiplog_broker.metadata.kubernetes import status_limits
+from chiplog_broker.metadata.kubernetes.maps_check import FIRST_BACKOFF_S
 from chiplog_broker.metadata.kubernetes.topic_views import uuid_of
+from chiplog_broker.ports.clock import SystemClock
 from chiplog_core.ids import TopicId
 from chiplog_core.model.broker_status import Tail
 from chiplog_core.naming.labels import RENEWAL
@@ -170,5 +172,37 @@ def test_an_object_that_went_back_does_not_end_the_process(member: "MemberKit") 
             member.operator.admit(3)
             await member.eventually(lambda: member.operator.status.session == 3)
             assert not member.store.registration.deposed.done()
+
+    member.run(scenario)
+
+
+class FrozenClock(SystemClock):
+    """Time passes only in a pause."""
+
+    def __init__(self) -> None:
+        self.pauses_s: list[float] = []
+
+    def monotonic_s(self) -> float:
+        return sum(self.pauses_s)
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses_s.append(seconds)
+        await asyncio.sleep(0)
+
+
+def test_maps_that_change_while_they_are_compared_do_not_delay_the_answer_more_each_time(
+    member: "MemberKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 4)])
+        async with member.admitted(1):
+            clock, compared = FrozenClock(), [False] * 8 + [True]
+            monkeypatch.setattr(member.store._check, "_clock", clock)
+            monkeypatch.setattr(
+                member.store._maps, "has_compared_all", lambda _listed: compared.pop(0)
+            )
+            member.operator.write_broker(mapsCheck="one")
+            await member.eventually(lambda: member.operator.status.maps_checked == "one")
+            assert clock.pauses_s == [FIRST_BACKOFF_S] * 8
 
     member.run(scenario)
