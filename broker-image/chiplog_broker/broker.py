@@ -23,6 +23,7 @@ from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.metadata.port import Membership, MetadataStore, Node, OpenedData
 from chiplog_broker.metadata.standalone_acls import StandaloneAcls
 from chiplog_broker.metadata.standalone_membership import StandaloneMembership
+from chiplog_broker.metadata.standalone_quotas import StandaloneQuotas
 from chiplog_broker.metadata.standalone_users import StandaloneUsers
 from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.housekeeping import Housekeeping
@@ -43,6 +44,7 @@ from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.authorization import AclStore
 from chiplog_broker.security.cluster_access import ClusterAccess
 from chiplog_broker.security.plain import Derivations
+from chiplog_broker.security.quota_store import KnownQuotas, QuotaStore
 from chiplog_broker.security.scram_store import CredentialChange, ScramStore
 from chiplog_broker.security.users import UserLogins, Users
 from chiplog_broker.server.dispatch import Dispatcher
@@ -52,6 +54,7 @@ from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.loop_lag import measure_lag
 from chiplog_broker.server.memory import UNBOUNDED
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_broker.server.throttling import Throttling
 from chiplog_broker.settings import setting
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
 from chiplog_broker.storage.errors import StorageError
@@ -123,9 +126,12 @@ class Broker:
         self._is_standalone = membership is None
         self._acls: AclStore | None = None
         self._scram: ScramStore
+        self._quota_store: QuotaStore
         self._watched_access: ClusterAccess | None = None
         self.users = Users(ports.rng)
         """The users that may log in."""
+        self.quotas = KnownQuotas()
+        """How much of this broker its clients may use."""
         self._audit = AuditLog(ports.clock.monotonic_s)
         self._membership = membership or StandaloneMembership(ports.metadata, ports.rng, config)
         self.health = Health(
@@ -237,12 +243,14 @@ class Broker:
         )
 
     async def _open_access(self) -> None:
-        """Prepare the users and ACLs: on Kubernetes they become known after the join. A standalone
+        """Prepare the users, ACLs and quotas: on Kubernetes they become known after the join. A standalone
         broker reads its own and adds its first users; raises `ValueError` or `OSError`."""
         has_authorizer = bool(setting(self._config, keys.AUTHORIZER_CLASS_NAME))
         if not self._is_standalone:
             has_logins = any(listener.mechanisms for listener in self._listeners)
-            self._scram = access = ClusterAccess(self.users, has_logins=has_logins)
+            self._scram = self._quota_store = access = ClusterAccess(
+                self.users, has_logins=has_logins, quotas=self.quotas
+            )
             if has_authorizer:
                 self._acls = access
             if has_authorizer or has_logins:
@@ -250,6 +258,7 @@ class Broker:
             return
         if has_authorizer:
             self._acls = StandaloneAcls(self._ports.metadata, self._config)
+        self._quota_store = StandaloneQuotas(self._ports.metadata, self.quotas)
         self._scram = store = StandaloneUsers(self._ports.metadata, self.users)
         await store.add_missing(self.first_users)
 
@@ -383,11 +392,15 @@ class Broker:
             self.throttle,
             self._audit,
             self._scram,
+            self._quota_store,
             self._acls,
         )
         table = handler_table(parts)
         self._coordinator.start()
-        dispatcher = Dispatcher(table, self.requests)
+        throttling = Throttling(self._ports.clock, self.requests)
+        throttling.use(self.quotas.table)
+        self.quotas.on_change(throttling.use)
+        dispatcher = Dispatcher(table, self.requests, throttling)
         self._exit_stack.push_async_callback(dispatcher.drain)
         # Clients that use up all connections, memory or descriptors must not keep brokers from
         # each other.
@@ -423,6 +436,7 @@ class Broker:
         for acceptor in acceptors:
             self._exit_stack.push_async_callback(acceptor.close)
             self.users.on_change(acceptor.close_ended)
+            self.quotas.on_change(acceptor.unmute)
             bound = await acceptor.bind()
             if acceptor.tls_files is not None:
                 self.requests.certificates[bound.name] = acceptor.tls_files

@@ -29,13 +29,6 @@ NO_PRODUCER = -1
 NEVER = datetime.fromtimestamp(0, UTC)
 
 
-def describe_client_quotas(_: Call[Any]) -> object:
-    """An empty list: there are no client quotas."""
-    return answers(ApiKey.DESCRIBE_CLIENT_QUOTAS).DescribeClientQuotasResponse(
-        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, entries=()
-    )
-
-
 def describe_transactions(call: Call[Any]) -> object:
     """An error for every transactional id: none exists."""
     return answers(ApiKey.DESCRIBE_TRANSACTIONS).DescribeTransactionsResponse(

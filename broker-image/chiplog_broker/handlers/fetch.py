@@ -108,6 +108,10 @@ class FetchHandler:
         reading = self._new_attempts(call)
         if isinstance(reading, FetchResponse):
             return reading
+        if call.usage is not None and not call.usage.may_fetch():
+            # An open session stays as it is, and a new one is not opened, as in Kafka.
+            is_open = isinstance(reading, SessionReading)
+            return FetchResponse([], session_id=request.session_id if is_open else NO_SESSION)
         if count > WIDE_PARTITIONS and isinstance(reading, Reading) and not call.peer.is_internal:
             # A task that is cancelled with its connection.
             return asyncio.get_running_loop().create_task(self._fetch_in_slices(call, reading))
@@ -199,6 +203,8 @@ class FetchHandler:
         """An object that reads partitions for the request's follower or consumer."""
         request, selector = call.message, self._read_replicas
         max_bytes = min(request.max_bytes, self._max_bytes)
+        if call.usage is not None:
+            max_bytes = call.usage.fetch_bytes(max_bytes)
         if request.replica_id > LARGEST_CONSUMER_ID:
             return ReplicaReading(
                 request,

@@ -88,7 +88,7 @@ class MetadataHandlers:
     ) -> MetadataResponse:
         """Create the topics with these names, then answer the request."""
         refused: dict[str, ErrorCode] = {}
-        pace = self._pacing.of_peer(call.peer.host)
+        pace = self._pacing.of_metadata(call)
         for name in dict.fromkeys(names):
             assert name is not None
             if await pace.spend(self._default_partitions) is not None:

@@ -7,17 +7,21 @@ here, at most for the request's own timeout.
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.server.call import Call
 from chiplog_broker.settings import setting
-from chiplog_core.admin.mutation_quota import MutationQuota
+from chiplog_core.admin.mutation_quota import MutationQuota, counted
 from chiplog_core.config.broker_keys import CONTROLLER_MUTATION_RATE
 from chiplog_wire.protocol.answers import milliseconds
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
+
+Spend: TypeAlias = Callable[[int, float], int]
+"""Counts partitions at a time in seconds. Returns 0, or after how many milliseconds to try again."""
 
 THROTTLE_FROM_VERSION: Final[Mapping[ApiKey, int]] = {
     ApiKey.CREATE_TOPICS: 6,
@@ -37,27 +41,25 @@ EXCEEDED: Final = Outcome(
 )
 STILL_EXCEEDED: Final = Outcome(
     ErrorCode.request_timed_out,
-    "this client address creates and deletes more partitions per second than "
-    "chiplog.controller.mutation.rate allows: try again later",
+    "this client creates and deletes more partitions per second than its quota allows "
+    "(controller_mutation_rate, or else chiplog.controller.mutation.rate): try again later",
 )
 
 
 class Pace:
-    """Applies the controller mutation quota of a client address to one request."""
+    """Applies the controller mutation quota of a client to one request."""
 
     def __init__(
         self,
-        quota: MutationQuota,
+        spend: Spend,
         clock: Clock,
-        host: str,
         longest_wait_s: float | None,
         stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`longest_wait_s` is None if the client gets an error instead of waiting. `stops` returns
+        """`spend` counts partitions. `longest_wait_s` is None if the client gets an error instead of waiting. `stops` returns
         whether the broker is stopping; then a waiting request is answered."""
-        self._quota = quota
+        self._spend = spend
         self._clock = clock
-        self._host = host
         self._longest_wait_s = longest_wait_s
         self._stops = stops
         self._throttle_ms = 0
@@ -74,7 +76,7 @@ class Pace:
         Returns None if the partitions may be changed, else the error for the client.
         """
         began_s = self._clock.monotonic_s()
-        while wait_ms := self._quota.spend(self._host, partitions, self._clock.monotonic_s()):
+        while wait_ms := self._spend(partitions, self._clock.monotonic_s()):
             if self._longest_wait_s is None:
                 self._throttle_ms = max(self._throttle_ms, wait_ms)
                 return EXCEEDED
@@ -86,7 +88,11 @@ class Pace:
 
 
 class Pacing:
-    """The controller mutation quotas (KIP-599) of all client addresses of this broker."""
+    """The controller mutation quotas (KIP-599) of all clients of this broker.
+
+    A client whose user or client id has such a quota is limited by that, any other one by its
+    address.
+    """
 
     def __init__(self, clock: Clock, config: Mapping[str, str]) -> None:
         self._clock = clock
@@ -104,10 +110,16 @@ class Pacing:
         if call.header.version < THROTTLE_FROM_VERSION[call.header.api_key]:
             timeout_s = milliseconds(call.message.timeout) / 1000
             longest_wait_s = min(timeout_s, LONGEST_WAIT_S)
-        host = call.peer.host
-        return Pace(self._quota, self._clock, host, longest_wait_s, lambda: self._stops)
+        return Pace(self._spend_of(call), self._clock, longest_wait_s, lambda: self._stops)
 
-    def of_peer(self, host: str) -> Pace:
+    def of_metadata(self, call: Call[Any]) -> Pace:
         """The quota for topics that a Metadata request creates automatically. If it is used up, the
         request gets an error at once and does not wait."""
-        return Pace(self._quota, self._clock, host, None)
+        return Pace(self._spend_of(call), self._clock, None)
+
+    def _spend_of(self, call: Call[Any]) -> Spend:
+        """What counts the partitions of a client."""
+        bucket = None if call.usage is None else call.usage.mutations
+        if bucket is None:
+            return partial(self._quota.spend, call.peer.host)
+        return lambda partitions, now_s: bucket.spend(counted(partitions), now_s)

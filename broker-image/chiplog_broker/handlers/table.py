@@ -11,6 +11,7 @@ from chiplog_broker.handlers.acls import AclHandlers
 from chiplog_broker.handlers.active_producers import ActiveProducers
 from chiplog_broker.handlers.authorized.asking import Guards
 from chiplog_broker.handlers.authorized.guard import guarded_table
+from chiplog_broker.handlers.client_quotas import ClientQuotaHandlers
 from chiplog_broker.handlers.configs import ConfigHandlers
 from chiplog_broker.handlers.coordinators import CoordinatorFinder
 from chiplog_broker.handlers.elections import ElectionHandler
@@ -40,6 +41,7 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.authorization import AclStore, Authorization
+from chiplog_broker.security.quota_store import QuotaStore
 from chiplog_broker.security.scram_store import ScramStore
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.metrics import RequestMetrics
@@ -74,6 +76,7 @@ class Parts:
     throttle: ReplicationThrottle
     audit: AuditLog
     users: ScramStore
+    quotas: QuotaStore
     acls: AclStore | None = None
     """The ACLs that requests are checked against; None if everybody may do everything."""
 
@@ -123,6 +126,7 @@ def unguarded_table(
     reassignments = ReassignmentHandlers(parts.cluster, parts.store)
     sasl = SaslHandlers(parts.clock)
     scram = ScramHandlers(parts.users, long_work)
+    client_quotas = ClientQuotaHandlers(parts.quotas, long_work)
     finder = CoordinatorFinder(parts.cluster, parts.coordinator, long_work)
     groups = GroupHandlers(parts.coordinator)
     group_admin = GroupAdminHandlers(parts.coordinator, long_work)
@@ -163,7 +167,8 @@ def unguarded_table(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter_partition_reassignments,
         ApiKey.LIST_PARTITION_REASSIGNMENTS: reassignments.list_partition_reassignments,
         ApiKey.OFFSET_DELETE: OffsetDeletion(parts.coordinator, parts.cluster).offset_delete,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS: absent_features.describe_client_quotas,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe_client_quotas,
+        ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter_client_quotas,
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: scram.describe_user_scram_credentials,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: scram.alter_user_scram_credentials,
         ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,

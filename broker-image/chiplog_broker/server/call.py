@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from chiplog_broker.server.peer import Peer
+from chiplog_broker.server.throttling import Usage
 from chiplog_wire.protocol.requests import RequestHeader
 
 logger = logging.getLogger(__name__)
@@ -18,15 +19,23 @@ Encode: TypeAlias = "Callable[[Call[Any], object], Answer]"
 class Call(Generic[M]):
     """A decoded request with its sender, and the function that encodes its answer."""
 
-    __slots__ = ("_encode", "began_s", "header", "message", "peer")
+    __slots__ = ("_encode", "began_s", "header", "message", "peer", "usage")
 
-    def __init__(
-        self, header: RequestHeader, message: M, peer: Peer, began_s: float, encode: Encode
+    def __init__(  # noqa: PLR0913, PLR0917 - made for each request: keywords would cost time
+        self,
+        header: RequestHeader,
+        message: M,
+        peer: Peer,
+        began_s: float,
+        encode: Encode,
+        usage: Usage | None = None,
     ) -> None:
+        """`usage` counts what the request uses; None if its client is not limited."""
         self.header = header
         self.message = message
         self.peer = peer
         self.began_s = began_s  # of `time.perf_counter`, to measure the duration
+        self.usage = usage
         self._encode = encode
 
     def encode(self, message: object) -> Answer:
@@ -41,6 +50,8 @@ class Call(Generic[M]):
         """
         if future.done():
             return
+        if self.usage is not None:
+            self.usage.resume()
         try:
             message = make()
             if message is not None:
@@ -49,6 +60,9 @@ class Call(Generic[M]):
             # A callback has no caller: the future gets the error, and the connection closes.
             logger.exception("request_failed", extra={"api": self.header.api.name})
             future.set_exception(fault)
+        finally:
+            if self.usage is not None:
+                self.usage.pause()
 
 
 class SlowRequest:

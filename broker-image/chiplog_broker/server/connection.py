@@ -7,7 +7,8 @@ disk serves all of them; after any other waiting request no further request star
 next request ends the wait of its Fetch.
 
 Reading is limited by memory: the socket is not read while no request may start or no memory is
-available for one, and a client that does not receive its answers is not served.
+available for one, and a client that does not receive its answers is not served. Nor is it read
+while its client is throttled (`throttling`).
 """
 
 import asyncio
@@ -26,6 +27,9 @@ from chiplog_wire.protocol.requests import Request, UnsupportedApiVersions, pars
 
 # The number of Produce requests of one connection that may wait for the disk together.
 MAX_WAITING: Final = 64
+
+# The event loop's timers may run this much too early.
+TIMER_RESOLUTION_S: Final = 0.001
 
 Answer = list[bytes]
 
@@ -83,6 +87,8 @@ class Connection(asyncio.BufferedProtocol):
         self._memory: Account | None = None
         # False while the rest of a request waits for memory.
         self._has_memory = True
+        # Continues when the client is not throttled any more; None unless it is.
+        self._unmute: asyncio.TimerHandle | None = None
         # A complete request that may not start yet.
         self._held_request: AnyRequest | None = None
         self._violation: ProtocolViolation | None = None
@@ -165,6 +171,8 @@ class Connection(asyncio.BufferedProtocol):
             self._files.close()
         if self._tls is not None:
             self._tls.close()
+        if self._unmute is not None:
+            self._unmute.cancel()
         self._count_unsent(0)
         # Released now, because objects in reference cycles are freed only by a garbage collection.
         self._held_request = None
@@ -204,6 +212,12 @@ class Connection(asyncio.BufferedProtocol):
         self._service = service
         self._reader.max_frame_bytes = max_frame_bytes
         self.parse = parse_request
+
+    def unmute(self) -> None:
+        """Read again, because quotas have changed."""
+        if self.peer.muted_until_s:
+            self.peer.muted_until_s = 0.0
+            self._start_requests()
 
     def trim(self) -> None:
         """Release the read buffer of an idle connection."""
@@ -269,7 +283,23 @@ class Connection(asyncio.BufferedProtocol):
             and not self._is_blocked
             and len(self._waiting) < MAX_WAITING
             and not self._transport.is_closing()
+            and not (self.peer.muted_until_s and self._is_muted())
         )
+
+    def _is_muted(self) -> bool:
+        """Whether the client is throttled, so that nothing is read; then it is read later."""
+        loop = asyncio.get_running_loop()
+        if self.peer.muted_until_s - loop.time() < TIMER_RESOLUTION_S:
+            self.peer.muted_until_s = 0.0
+            return False
+        if self._unmute is None:
+            self._unmute = loop.call_at(self.peer.muted_until_s, self._mute_ended)
+        return True
+
+    def _mute_ended(self) -> None:
+        """Read again, unless the client was throttled for longer in the meantime."""
+        self._unmute = None
+        self._start_requests()
 
     def _next_request(self) -> AnyRequest | None:
         """The next complete request; None if it is not received completely yet."""

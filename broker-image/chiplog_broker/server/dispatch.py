@@ -12,11 +12,13 @@ from dataclasses import fields, is_dataclass
 from types import CoroutineType
 from typing import Any, Final, TypeVar
 
+from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.server.call import Answer, Call, Handler, SlowRequest
 from chiplog_broker.server.connection import BlockingRequest
 from chiplog_broker.server.file_sending import FileAnswer, in_memory, with_files
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
+from chiplog_broker.server.throttling import Throttling
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.codec import decode_request, encode_response
 from chiplog_wire.protocol.codec.api_versions import encode_unsupported_version
@@ -49,8 +51,14 @@ records, which need no decoding; the others have no arrays."""
 class Dispatcher:
     """Handles the requests of all connections."""
 
-    def __init__(self, handlers: Mapping[ApiKey, Handler], metrics: RequestMetrics) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[ApiKey, Handler],
+        metrics: RequestMetrics,
+        throttling: Throttling | None = None,
+    ) -> None:
         self._handlers = handlers
+        self._throttling = throttling or Throttling(SystemClock(), metrics)
         self._metrics = metrics
         self._running: set[asyncio.Task[Any]] = set()
         # One large request at a time is decoded, and one large answer at a time is encoded.
@@ -72,6 +80,8 @@ class Dispatcher:
         try:
             message = decode_request(request, of_broker=peer.is_internal)
             call = Call(header, message, peer, time.perf_counter(), self._encode)
+            if self._throttling.is_active:
+                call.usage = self._throttling.begin(header, peer, call.began_s, len(request.body))
             return self._handle_outcome(call, self._handlers[key](call))
         except ProtocolViolation:
             raise
@@ -89,6 +99,9 @@ class Dispatcher:
         if outcome is None:
             self._count(call, [])
             return []
+        waits = asyncio.Future, CoroutineType, SlowRequest
+        if call.usage is not None and isinstance(outcome, waits):
+            call.usage.pause()
         if isinstance(outcome, asyncio.Future):
             return outcome
         if isinstance(outcome, CoroutineType):
@@ -106,8 +119,12 @@ class Dispatcher:
         in slices.
         """
         api, began_s = request.header.api, time.perf_counter()
+        usage = None
         try:
             async with self._decoding:
+                if self._throttling.is_active:
+                    now_s, size_bytes = time.perf_counter(), len(request.body)
+                    usage = self._throttling.begin(request.header, peer, now_s, size_bytes)
                 message = await in_thread(decode_request, request)
             unencoded: list[object] = []
 
@@ -116,10 +133,12 @@ class Dispatcher:
                 unencoded.append(answer)
                 return []
 
-            call = Call(request.header, message, peer, began_s, keep)
+            call = Call(request.header, message, peer, began_s, keep, usage)
             outcome = self._handlers[api.key](call)
+            if usage is not None:
+                usage.pause()
             if isinstance(outcome, CoroutineType):
-                outcome = await self._run_to_end(outcome)
+                outcome = await self._run_to_end(measured(call, outcome))
             if isinstance(outcome, asyncio.Future):
                 await outcome
                 (outcome,) = unencoded
@@ -133,6 +152,8 @@ class Dispatcher:
     async def _encode_in_thread(self, call: Call[Any], message: object) -> Answer:
         """Encode a large answer in another thread, one at a time, and count it in the metrics."""
         async with self._encoding:
+            if call.usage is not None:
+                message = call.usage.answered(message)
             chunks = await in_thread(encode_response, call.header, message)
         self._count(call, chunks)
         return [in_memory(chunk) for chunk in chunks]
@@ -148,7 +169,7 @@ class Dispatcher:
 
         async def answer() -> Answer:
             try:
-                message = await outcome
+                message = await measured(call, outcome)
                 if isinstance(message, asyncio.Future):
                     answer: Answer = await message
                     return answer
@@ -172,7 +193,7 @@ class Dispatcher:
             """Do the work. Returns the encoded answer, which is empty for acks=0 because a Produce
             with acks=0 gets none; or a future of it, if batches wait for replicas."""
             try:
-                found = await slow.work
+                found = await measured(call, slow.work)
                 if found is None:
                     self._count(call, [])
                     return []
@@ -197,6 +218,8 @@ class Dispatcher:
     def _encode(self, call: Call[Any], message: object) -> Answer:
         """Encode an answer that is sent later. Its records are read now, because their files may be
         deleted by then."""
+        if call.usage is not None:
+            message = call.usage.answered(message)
         chunks = encode_response(call.header, message)
         self._count(call, chunks)
         answer = [in_memory(chunk) for chunk in chunks]
@@ -206,6 +229,8 @@ class Dispatcher:
 
     def _encode_now(self, call: Call[Any], message: object) -> Answer | FileAnswer:
         """Encode an answer that is sent at once. Large parts of records may stay in their files."""
+        if call.usage is not None:
+            message = call.usage.answered(message)
         chunks = encode_response(call.header, message)
         self._count(call, chunks)
         return with_files(chunks)
@@ -216,6 +241,13 @@ class Dispatcher:
         counters.latency.observe(time.perf_counter() - call.began_s)
         for piece in answer:
             counters.bytes_out += records_size(piece)
+        if call.usage is not None:
+            call.usage.encoded(sum(map(records_size, answer)))
+
+
+def measured(call: Call[Any], work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+    """The work on a request; what it takes is counted if the client is limited."""
+    return work if call.usage is None else call.usage.measure(work)
 
 
 def is_large(message: object) -> bool:

@@ -24,6 +24,7 @@ from chiplog_broker.server.memory import Account
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 from chiplog_broker.server.tls_accepting import BACKLOG, MAX_HANDSHAKES, TlsDoor
+from chiplog_core.client_quotas.table import QuotaTable
 from chiplog_wire.protocol.errors import ProtocolViolation
 from chiplog_wire.protocol.framing import UNAUTHENTICATED_MAX_BYTES
 
@@ -283,6 +284,11 @@ class Acceptor:
                 "users_disconnected",
                 extra={"listener": self._listener.name, "connections": len(ended)},
             )
+
+    def unmute(self, _: QuotaTable) -> None:
+        """Read connections that are throttled, because quotas have changed."""
+        for connection in list(self._connections):
+            connection.unmute()
 
     def _login_failed(self, peer: Peer, login: SaslSession) -> None:
         """Log a login that failed: in the audit log."""

@@ -6,6 +6,7 @@ Names, labels and families of metrics are created at each scrape (`exposition`).
 from chiplog_broker.histogram import Histogram
 from chiplog_broker.security.tls import TlsFiles
 from chiplog_broker.server.memory import MemoryBudget
+from chiplog_core.client_quotas.entities import Quota
 from chiplog_wire.protocol.apis import ApiKey
 
 
@@ -18,6 +19,16 @@ class ApiCounters:
         self.bytes_in = 0
         self.bytes_out = 0
         self.latency = Histogram()
+
+
+class ThrottleCounters:
+    """How often and for how long clients were throttled because of one quota."""
+
+    __slots__ = ("times", "total_s")
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.total_s = 0.0
 
 
 class RequestMetrics:
@@ -41,3 +52,5 @@ class RequestMetrics:
         self.certificates: dict[str, TlsFiles] = {}
         """Listener with TLS -> the certificate that it serves, and the CAs that it trusts."""
         self.event_loop_lag = Histogram()
+        self.throttled = {quota: ThrottleCounters() for quota in Quota}
+        """Of all clients together: a series for each user would have no bound."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.security.sasl import ANONYMOUS, Login, SaslSession
 from chiplog_broker.server.memory import UNBOUNDED, Account
+from chiplog_core.client_quotas.accounting import Limits
 
 
 @dataclass(slots=True)
@@ -39,6 +40,12 @@ class Peer:
     holds_from_s: float = -math.inf
     """No batch of it is held for a map before this time, by the monotonic clock: none came the last
     time, so the client has old metadata."""
+    limits: Limits | None = None
+    """How much it may use, as `Throttling` knows it; None without a limit."""
+    limits_of: tuple[int, str, str] | None = None
+    """What `limits` depends on: the version of the quotas, the principal and the client id."""
+    muted_until_s: float = 0.0
+    """Its connection is not read before this time, by the event loop's clock; 0 if it is."""
     on_left: "Callable[[Peer], None] | None" = None
     """Called when its connection is closed."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -116,7 +117,7 @@ def test_a_version_that_does_not_know_the_error_waits(
     async def scenario() -> None:
         clock, quota = Clock(), MutationQuota(1)
         assert quota.spend("here", 100, clock.monotonic_s()) == 0
-        pace = Pace(quota, clock, "here", longest_wait_s)
+        pace = Pace(partial(quota.spend, "here"), clock, longest_wait_s)
         outcome = await pace.spend(1)
         assert (outcome and outcome.code) == code
         assert clock.now_s == pytest.approx(waited_s, abs=1)

@@ -1,1 +1,1 @@
-"""The throttle of replication (KIP-73): which copies it applies to, and how fast they may be."""
+"""How fast something may be done: buckets, and the throttle of replication (KIP-73)."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import Final
 
+from chiplog_core.throttle.bucket import TokenBucket
+
 BURST_S: Final = 1.0
 """The size of the bucket, as the time in which it fills. Kafka measures over eleven seconds
 (`replication.quota.window.num`), and so allows bursts of ten."""
@@ -24,30 +26,25 @@ class CopyQuota:
     """The bytes that one side of a broker, leader or follower, may copy. Times are seconds of a
     monotonic clock."""
 
-    _rate: int | None = None
-    _bytes: float = 0.0
-    """What the bucket held at the time `_as_of_s`; negative for a debt."""
-    _as_of_s: float = 0.0
+    _bucket: TokenBucket | None = None
+    """None until there is a limit."""
     _spent: "deque[tuple[int, int]]" = field(default_factory=deque)
     """The bytes copied in each of the last seconds."""
 
     def available_bytes(self, rate: int, now_s: float) -> int:
         """How many bytes may be copied now at this limit, in bytes per second; 0 while it is used
         up. Another limit than before takes effect at once, with a full bucket."""
-        self._fill(rate, now_s)
-        least = rate * BURST_S * LEAST_SHARE
-        return max(floor(self._bytes), 1) if self._bytes >= least else 0
+        bucket = self._at(rate, now_s)
+        return 0 if bucket.wait_s(now_s, LEAST_SHARE) else max(floor(bucket.tokens), 1)
 
     def wait_s(self, rate: int, now_s: float) -> float:
         """After what time bytes are available again; 0 if they are now."""
-        self._fill(rate, now_s)
-        return max(rate * BURST_S * LEAST_SHARE - self._bytes, 0.0) / rate
+        return self._at(rate, now_s).wait_s(now_s, LEAST_SHARE)
 
     def spend(self, copied_bytes: int, now_s: float) -> None:
         """Count bytes that were copied under the limit."""
-        if self._rate is not None:
-            self._fill(self._rate, now_s)
-            self._bytes -= copied_bytes
+        if self._bucket is not None:
+            self._bucket.take(copied_bytes, now_s)
         second = floor(now_s)
         if self._spent and self._spent[-1][0] == second:
             copied_bytes += self._spent.pop()[1]
@@ -59,14 +56,13 @@ class CopyQuota:
         self._forget(floor(now_s))
         return sum(copied_bytes for _, copied_bytes in self._spent) / RATE_WINDOW_S
 
-    def _fill(self, rate: int, now_s: float) -> None:
-        """Add the bytes for the time since the last call, up to the size of the bucket."""
-        if rate != self._rate:
-            self._rate, self._bytes = rate, rate * BURST_S
-        else:
-            filled = self._bytes + (now_s - self._as_of_s) * rate
-            self._bytes = min(filled, rate * BURST_S)
-        self._as_of_s = now_s
+    def _at(self, rate: int, now_s: float) -> TokenBucket:
+        """The bucket, which fills at this rate from now on."""
+        if self._bucket is None:
+            self._bucket = TokenBucket.full(rate, BURST_S, now_s)
+        elif self._bucket.per_s != rate:
+            self._bucket.change_rate(rate, now_s)
+        return self._bucket
 
     def _forget(self, second: int) -> None:
         """Forget what was copied before the window that ends with this second."""

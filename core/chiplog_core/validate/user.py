@@ -71,7 +71,7 @@ def warn_about_user(user: User, cluster: BrokerCluster) -> tuple[Problem, ...]:
 
 def _warnings(user: User, cluster: BrokerCluster) -> Iterator[Problem]:
     spec, name = user.spec, cluster.metadata.name
-    authorization = cluster.spec.authorization
+    authorization, listeners = cluster.spec.authorization, cluster.spec.listeners
     if spec.authorization is not None and authorization is None:
         yield Problem(
             "spec.authorization",
@@ -86,9 +86,13 @@ def _warnings(user: User, cluster: BrokerCluster) -> Iterator[Problem]:
             f"has no effect: the user is one of spec.authorization.superUsers of cluster {name}",
             "remove it from there, or remove spec.authorization",
         )
-    if spec.quotas not in (None, Quotas()):
+    are_read = authorization is not None or any(one.asks_for_passwords for one in listeners)
+    if spec.quotas not in (None, Quotas()) and not are_read:
         yield Problem(
-            "spec.quotas", "have no effect: brokers do not limit clients yet", "remove them"
+            "spec.quotas",
+            f"have no effect: brokers of cluster {name} do not read its Users, because it has "
+            "neither spec.authorization nor a listener with passwords",
+            "set spec.authorization.type of the BrokerCluster to simple",
         )
     type_ = spec.authentication_type
     needed = "tls" if has_certificate(user) else str(type_)

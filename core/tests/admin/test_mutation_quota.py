@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_core.admin.mutation_quota import BURST_S, MutationQuota, TokenBucket
+from chiplog_core.admin.mutation_quota import BURST_S, MutationQuota
+from chiplog_core.throttle.bucket import TokenBucket
 
 
 def test_a_burst_goes_through_and_then_the_rate() -> None:
-    bucket = TokenBucket.full(10, 0.0)
+    bucket = TokenBucket.full(10, BURST_S, 0.0)
     assert [bucket.spend(1, 0.0) for _ in range(10 * BURST_S)] == [0] * 10 * BURST_S
     assert bucket.spend(1, 0.0) > 0
     assert bucket.spend(1, 0.1) == 0
@@ -16,7 +17,7 @@ def test_a_burst_goes_through_and_then_the_rate() -> None:
 
 
 def test_a_change_larger_than_the_burst_goes_through_and_what_follows_waits_for_it() -> None:
-    bucket = TokenBucket.full(10, 0.0)
+    bucket = TokenBucket.full(10, BURST_S, 0.0)
     assert bucket.spend(310, 0.0) == 0
     assert bucket.spend(1, 0.0) == 20_000
     assert bucket.spend(1, 19.9) == 100
@@ -24,7 +25,7 @@ def test_a_change_larger_than_the_burst_goes_through_and_what_follows_waits_for_
 
 
 def test_who_waits_as_long_as_told_is_served() -> None:
-    bucket = TokenBucket.full(7, 0.0)
+    bucket = TokenBucket.full(7, BURST_S, 0.0)
     bucket.spend(1_000, 0.0)
     wait_ms = bucket.spend(1, 0.0)
     assert bucket.spend(1, wait_ms / 1000 + 0.001) == 0
@@ -34,7 +35,7 @@ def test_who_waits_as_long_as_told_is_served() -> None:
 def test_no_more_goes_through_than_rate_and_burst_and_one_change(
     changes: list[tuple[int, float]],
 ) -> None:
-    bucket, now_s, passed, largest = TokenBucket.full(10, 0.0), 0.0, 0, 0
+    bucket, now_s, passed, largest = TokenBucket.full(10, BURST_S, 0.0), 0.0, 0, 0
     for partitions, pause_s in changes:
         now_s += pause_s
         largest = max(largest, partitions)

@@ -35,9 +35,10 @@ def test_credentials_without_a_listener_are_a_warning(type_: str, needed: str) -
     assert f"no listener of cluster demo has authentication.type {needed}" in str(problem)
 
 
-def test_quotas_are_a_warning_while_nothing_is_limited() -> None:
-    of = cluster(listeners=[SCRAM], authorization=SIMPLE)
-    limited = user("alice", "scram-sha-512", READS, quotas={"producerByteRate": 1024})
-    (problem,) = warn_about_user(limited, of)
+def test_quotas_are_a_warning_only_where_brokers_do_not_read_users() -> None:
+    limited = user("alice", "tls", quotas={"producerByteRate": 1024})
+    (problem,) = warn_about_user(limited, cluster(listeners=[MUTUAL]))
     assert str(problem).startswith("spec.quotas")
-    assert warn_about_user(user("alice", "scram-sha-512", READS, quotas={}), of) == ()
+    assert warn_about_user(user("alice", "tls", quotas={}), cluster(listeners=[MUTUAL])) == ()
+    assert warn_about_user(limited, cluster(listeners=[MUTUAL], authorization=SIMPLE)) == ()
+    assert warn_about_user(limited, cluster(listeners=[MUTUAL, SCRAM])) == ()

@@ -6,6 +6,7 @@ and real clients check the answers.
 """
 
 import importlib
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import Any, Final
@@ -24,6 +25,17 @@ def answers(key: ApiKey) -> Any:
     """
     version = APIS[key].max_version
     return importlib.import_module(f"kio.schema.{key.name.lower()}.v{version}.response")
+
+
+def throttled(message: Any, throttle_ms: int) -> Any:
+    """An answer with this throttle time, unless it has a longer one. Answers to logins have
+    none."""
+    if hasattr(message, "throttle_time_ms"):
+        return message._replace(throttle_time_ms=max(message.throttle_time_ms, throttle_ms))
+    if hasattr(message, "throttle_time"):
+        longest = max(message.throttle_time, timedelta(milliseconds=throttle_ms))
+        return replace(message, throttle_time=longest)
+    return message
 
 
 def milliseconds(duration: timedelta) -> int:

@@ -53,6 +53,7 @@ class ApiKey(IntEnum):
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_CLUSTER = 60
@@ -154,6 +155,7 @@ _TABLE = (
     # Flexible in no version.
     _api(ApiKey.OFFSET_DELETE, (0, 0), flexible=1),
     _api(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), flexible=1),
+    _api(ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), flexible=1),
     _api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), flexible=0),
     _api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), flexible=0),
     # 55, DescribeQuorum, is missing on purpose: there is no quorum, so an answer would name voters

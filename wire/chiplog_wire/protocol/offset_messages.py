@@ -60,6 +60,7 @@ class OffsetCommitResponse(NamedTuple):
     """OffsetCommit 2-10."""
 
     topics: tuple[CommittedTopic, ...]
+    throttle_time_ms: int = 0
 
 
 class WantedTopic(NamedTuple):
@@ -115,3 +116,4 @@ class OffsetFetchResponse(NamedTuple):
     """OffsetFetch 1-10, with the groups in the order of the request."""
 
     groups: tuple[FoundGroup, ...]
+    throttle_time_ms: int = 0

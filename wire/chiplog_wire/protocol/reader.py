@@ -37,6 +37,7 @@ INT8: Final = struct.Struct(">b")
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
 INT64: Final = struct.Struct(">q")
+FLOAT64: Final = struct.Struct(">d")
 
 _UUID_BYTES: Final = 16
 _ZERO_UUID: Final = bytes(_UUID_BYTES)

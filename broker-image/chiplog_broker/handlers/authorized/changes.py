@@ -79,6 +79,18 @@ def of_users(_: Any, answer: Any) -> Iterator[tuple[str, ErrorCode]]:
         yield f"User:{one.user} credential", one.error_code
 
 
+def of_quotas(request: Any, answer: Any) -> Iterator[tuple[str, ErrorCode]]:
+    if request.validate_only:
+        return
+    for entry, result in zip(request.entries, answer.entries, strict=True):
+        entity = ",".join(
+            f"{part.entity_type}:{'<default>' if part.entity_name is None else part.entity_name}"
+            for part in entry.entity
+        )
+        changed = ",".join(operation.key for operation in entry.ops)
+        yield f"ClientQuota:{entity} {changed}", result.error_code
+
+
 CHANGES: Final[Mapping[ApiKey, Changes]] = {
     ApiKey.CREATE_TOPICS: of_topics("topics"),
     ApiKey.DELETE_TOPICS: of_topics("responses"),
@@ -97,5 +109,6 @@ CHANGES: Final[Mapping[ApiKey, Changes]] = {
     ApiKey.CREATE_ACLS: of_created_acls,
     ApiKey.DELETE_ACLS: of_deleted_acls,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: of_users,
+    ApiKey.ALTER_CLIENT_QUOTAS: of_quotas,
 }
 """The APIs that change something besides records and the state of groups."""

@@ -89,7 +89,7 @@ class Guard:
         def encode(_: Call[Any], answer: object) -> Answer:
             return call.encode(run_steps(merge(answer)))
 
-        inner = Call(call.header, message, call.peer, call.began_s, encode)
+        inner = Call(call.header, message, call.peer, call.began_s, encode, call.usage)
         return self._completed(self._handler(inner), verdict, merge)
 
     def _completed(self, outcome: Outcome, verdict: Reduced | None, merge: Merge) -> Outcome:

@@ -132,6 +132,7 @@ RULES: Final[Mapping[ApiKey, Rule | None]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: InCluster(ALTER, whole.alter_partition_reassignments),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: InCluster(DESCRIBE, whole.list_partition_reassignments),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: InCluster(DESCRIBE_CONFIGS, whole.describe_client_quotas),
+    ApiKey.ALTER_CLIENT_QUOTAS: InCluster(ALTER_CONFIGS, whole.alter_client_quotas),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: InCluster(
         DESCRIBE, whole.describe_user_scram_credentials
     ),

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from chiplog_broker.handlers.authorized.asking import FAILED, MESSAGES, Asking, Refused, Verdict
+from chiplog_broker.handlers.client_quotas import entity_data
 from chiplog_broker.handlers.groups import (
     PROTOCOL_FROM_VERSION,
     heartbeat_response,
@@ -205,6 +206,21 @@ def describe_client_quotas(_: Any) -> object:
         error_code=CLUSTER_FAILED,
         error_message=CLUSTER_MESSAGE,
         entries=None,
+    )
+
+
+def alter_client_quotas(request: Any) -> object:
+    types = answers(ApiKey.ALTER_CLIENT_QUOTAS)
+    return types.AlterClientQuotasResponse(
+        throttle_time=NO_THROTTLE,
+        entries=tuple(
+            types.EntryData(
+                error_code=CLUSTER_FAILED,
+                error_message=CLUSTER_MESSAGE,
+                entity=entity_data(types, entry),
+            )
+            for entry in request.entries
+        ),
     )
 
 

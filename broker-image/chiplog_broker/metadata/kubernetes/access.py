@@ -17,6 +17,8 @@ from chiplog_broker.metadata.kubernetes.watching import watch
 from chiplog_broker.security.cluster_access import ClusterAccess
 from chiplog_broker.security.users import Verifiers
 from chiplog_core.authorizer.decision import Authorizer
+from chiplog_core.client_quotas.listed import listed_quotas
+from chiplog_core.client_quotas.table import QuotaTable
 from chiplog_core.model.access_list import AccessList, AccessListSpec
 from chiplog_core.naming import names
 from chiplog_core.problems import InvalidManifest
@@ -37,10 +39,11 @@ class Compiled(NamedTuple):
     spec: AccessListSpec
     authorizer: Authorizer
     principals: frozenset[str]
+    quotas: QuotaTable
 
 
 class AccessWatch:
-    """Keeps the ACLs and users of this broker as the operator has written them."""
+    """Keeps the ACLs, users and quotas of this broker as the operator has written them."""
 
     def __init__(self, parts: StoreParts, access: ClusterAccess) -> None:
         self._parts = parts
@@ -104,6 +107,7 @@ class AccessWatch:
             logger.error("access_list_unreadable", extra={"reason": str(invalid)})
             return
         self._access.use_acls(self._compiled.authorizer)
+        self._access.quotas.replace(self._compiled.quotas)
 
     async def _update_users(self) -> None:
         """Use the users of the AccessList, with the verifiers that are known now; then with those
@@ -160,7 +164,8 @@ def compiled(manifest: Manifest) -> Compiled:
         spec.super_users,
         allow_everyone_if_no_acl_found=spec.allow_everyone_if_no_acl_found,
     )
-    return Compiled(spec, authorizer, frozenset(user.principal for user in spec.users))
+    principals = frozenset(user.principal for user in spec.users)
+    return Compiled(spec, authorizer, principals, listed_quotas(spec))
 
 
 def decoded_verifiers(content: Mapping[str, Any]) -> Verifiers:

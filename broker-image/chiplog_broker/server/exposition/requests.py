@@ -27,6 +27,7 @@ class RequestCollector(Collector):
         yield from self._request_families()
         yield from self._connection_families()
         yield from self._session_families()
+        yield from self._throttle_families()
 
     def _request_families(self) -> Iterator[Metric]:
         """Latency and bytes of each API that was requested at least once."""
@@ -108,6 +109,23 @@ class RequestCollector(Collector):
             "Incremental fetch sessions evicted to make space for others.",
             sessions.evictions,
         )
+
+
+    def _throttle_families(self) -> Iterator[Metric]:
+        times = CounterMetricFamily(
+            "chiplog_broker_throttled_requests",
+            "Requests whose client had used up a quota.",
+            labels=["quota"],
+        )
+        seconds = CounterMetricFamily(
+            "chiplog_broker_throttle_seconds",
+            "Time for which connections were not read because of a quota.",
+            labels=["quota"],
+        )
+        for quota, counters in self._requests.throttled.items():
+            times.add_metric([quota.value], counters.times)
+            seconds.add_metric([quota.value], counters.total_s)
+        yield from (times, seconds)
 
 
 def histogram(name: str, text: str, counted: Histogram) -> HistogramMetricFamily:

@@ -21,7 +21,7 @@ from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.codec import reshape, schema
 from chiplog_wire.protocol.codec.schema import Shape
 from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
-from chiplog_wire.protocol.reader import INT8, INT64, Reader
+from chiplog_wire.protocol.reader import FLOAT64, INT8, INT64, Reader
 
 Read = Callable[[Reader], Any]
 _ERROR_CODES: Final = frozenset(ErrorCode)
@@ -179,6 +179,10 @@ def _int64(reader: Reader) -> int:
     return int(reader.unpack(INT64)[0])
 
 
+def _float64(reader: Reader) -> float:
+    return float(reader.unpack(FLOAT64)[0])
+
+
 def _bytes(reader: Reader) -> bytes:
     view = reader.nullable_view()
     if view is None:
@@ -205,6 +209,7 @@ _PRIMITIVES: Final[dict[str, Read]] = {
     "bool": Reader.boolean,
     "bytes": _bytes,
     "error_code": _error_code,
+    "float64": _float64,
     "int8": _int8,
     "int16": Reader.int16,
     "int32": Reader.int32,

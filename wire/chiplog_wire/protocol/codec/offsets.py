@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from chiplog_wire.protocol.answers import NO_THROTTLE
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.codec import schema
 from chiplog_wire.protocol.codec.generic import read_exactly, write_exactly
@@ -78,7 +77,7 @@ def encode_commit(version: int, response: OffsetCommitResponse) -> bytes:
         )
     }
     if version >= THROTTLE_FROM_VERSION:
-        fields["throttle_time"] = NO_THROTTLE
+        fields["throttle_time"] = timedelta(milliseconds=response.throttle_time_ms)
     return write_exactly(response_class(**fields))
 
 
@@ -107,7 +106,7 @@ def encode_fetch(version: int, response: OffsetFetchResponse) -> bytes:
     response_class = schema.response_class(ApiKey.OFFSET_FETCH, version)
     fields: dict[str, Any] = {}
     if version >= THROTTLE_FROM_VERSION:
-        fields["throttle_time"] = NO_THROTTLE
+        fields["throttle_time"] = timedelta(milliseconds=response.throttle_time_ms)
     if version >= MANY_GROUPS_FROM_VERSION:
         groups = schema.element(response_class, "groups")
         fields["groups"] = tuple(
