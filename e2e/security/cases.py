@@ -256,6 +256,30 @@ def of_groups() -> list[Case]:
     ]
 
 
+def quotas() -> dict[str, Any]:
+    """Changes of quotas, most of them invalid."""
+    user = ("user", "harmless")
+
+    def entry(*entity: tuple[str, str | None], **values: float) -> dict[str, Any]:
+        return {
+            "entity": [{"entity_type": type_, "entity_name": name} for type_, name in entity],
+            "ops": [{"key": key, "value": value} for key, value in values.items()],
+        }
+
+    return {
+        "entries": [
+            entry(user, producer_byte_rate=1e9, request_percentage=1e6),
+            entry(("user", None), ("client-id", "harmless"), consumer_byte_rate=1e9),
+            entry(("user", "zero"), producer_byte_rate=0.0),
+            entry(("user", "fraction"), consumer_byte_rate=1.5),
+            entry(("user", "other"), connection_creation_rate=1.0),
+            entry(("user", ""), producer_byte_rate=1.0),
+            entry(("group", "readers"), producer_byte_rate=1.0),
+            entry(producer_byte_rate=1.0),
+        ]
+    }
+
+
 def of_cluster() -> list[Case]:
     some = [{"topic": TOPIC, "partitions": [0]}]
     moved = [{"name": TOPIC, "partitions": [{"partition_index": 0, "replicas": None}]}]
@@ -283,6 +307,8 @@ def of_cluster() -> list[Case]:
         case(ApiKey.ALTER_PARTITION_REASSIGNMENTS, topics=moved, timeout=TIMEOUT_MS),
         case(ApiKey.LIST_PARTITION_REASSIGNMENTS, topics=None, timeout=TIMEOUT_MS),
         case(ApiKey.DESCRIBE_CLIENT_QUOTAS, components=[], strict=False),
+        case(ApiKey.ALTER_CLIENT_QUOTAS, **quotas(), validate_only=True),
+        case(ApiKey.ALTER_CLIENT_QUOTAS, "oldest", 0, **quotas(), validate_only=True),
         case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, users=[]),
         case(
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS,

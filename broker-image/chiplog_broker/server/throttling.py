@@ -8,7 +8,7 @@ nothing. Brokers are never limited, nor are clients before their login is comple
 
 import asyncio
 import time
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from math import ceil
 from types import coroutine
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
+from chiplog_core.authorizer.acls import MAX_FIELD_LENGTH
 from chiplog_core.client_quotas.accounting import ClientQuotas, Limits
 from chiplog_core.client_quotas.entities import Quota
 from chiplog_core.client_quotas.table import QuotaTable
@@ -55,7 +56,8 @@ class Throttling:
         `time.perf_counter`; None if its client is not limited."""
         if peer.is_internal or peer.sasl is not None:
             return None
-        limits = self._limits(peer, header.client_id or "")
+        # Each connection keeps its client id, which a client may choose very long.
+        limits = self._limits(peer, (header.client_id or "")[:MAX_FIELD_LENGTH])
         if limits is None:
             return None
         usage = Usage(self, limits, header.api_key, peer, began_s)
@@ -137,7 +139,8 @@ class Usage:
     @coroutine
     def _steps(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         """Pass on what a coroutine waits for, and count the time of each step."""
-        step, value = work.send, None
+        step: Callable[[Any], Any] = work.send
+        value: Any = None
         while True:
             self.resume()
             try:
@@ -150,8 +153,8 @@ class Usage:
             try:
                 value = yield waits_for
                 step = work.send
-            except BaseException as error:  # also a cancellation
-                step, value = work.throw, error  # type: ignore[assignment]
+            except BaseException as error:  # noqa: BLE001 - passed on, also a cancellation
+                step, value = work.throw, error
 
     # -- the answer
 

@@ -6,7 +6,7 @@ same: an answer with the time after which they may go on.
 """
 
 from dataclasses import dataclass
-from math import floor
+from math import floor, inf
 from typing import Final
 
 from chiplog_core.admin.mutation_quota import BURST_S as MUTATION_BURST_S
@@ -25,6 +25,7 @@ LONGEST_THROTTLE_S: Final = 300.0
 connection is closed. The rest of its debt is not forgotten: its next request waits again."""
 LONGEST_REQUEST_THROTTLE_S: Final = 1.0
 """The same for the quota of request time, as in Kafka: its `quota.window.size.seconds`."""
+FORGET_INTERVAL_S: Final = 1.0
 OTHERS: Final = "\0"
 """In place of a user and client id: the clients that share a bucket because there are too many."""
 
@@ -84,6 +85,7 @@ class ClientQuotas:
         self.version = 0
         """A number that is different when clients must get their `Limits` again."""
         self._buckets: dict[tuple[Quota, str, str], TokenBucket] = {}
+        self._forget_from_s = -inf
 
     def use(self, table: QuotaTable) -> None:
         """From now on these quotas apply. Buckets whose rate stays keep their debts."""
@@ -95,6 +97,8 @@ class ClientQuotas:
 
     def limits(self, user: str, client_id: str, now_s: float) -> Limits | None:
         """The buckets of a client; None if it is not limited."""
+        if len(self._buckets) + len(Quota) > self.MAX_BUCKETS:
+            self._forget_full(now_s)
         # A client may choose any client id, also a very long one.
         names = user[:MAX_FIELD_LENGTH], client_id[:MAX_FIELD_LENGTH]
         found = [self._bucket(quota, *names, now_s) for quota in Quota]
@@ -112,7 +116,7 @@ class ClientQuotas:
             burst_s = MUTATION_BURST_S
         name = quota, found.user, found.client_id
         if name not in self._buckets and len(self._buckets) >= self.MAX_BUCKETS:
-            name = self._name_if_crowded(name, now_s)
+            name = quota, OTHERS, OTHERS
         bucket = self._buckets.get(name)
         if bucket is None:
             bucket = self._buckets[name] = TokenBucket.full(rate, burst_s, now_s)
@@ -120,15 +124,14 @@ class ClientQuotas:
             bucket.change_rate(rate, now_s)
         return bucket
 
-    def _name_if_crowded(
-        self, name: tuple[Quota, str, str], now_s: float
-    ) -> tuple[Quota, str, str]:
-        """Forget full buckets; returns the name for another bucket. If that is not enough, it is
-        the name of the one that all new clients share."""
+    def _forget_full(self, now_s: float) -> None:
+        """Forget full buckets, but not again at once: that takes some milliseconds."""
+        if now_s < self._forget_from_s:
+            return
+        self._forget_from_s = now_s + FORGET_INTERVAL_S
         before = len(self._buckets)
         self._buckets = {
             known: bucket for known, bucket in self._buckets.items() if not bucket.is_full(now_s)
         }
         if len(self._buckets) < before:
             self.version += 1  # clients hold forgotten buckets: they get the new ones
-        return name if len(self._buckets) < self.MAX_BUCKETS else (name[0], OTHERS, OTHERS)

@@ -59,9 +59,9 @@ def why_not_an_entity(entity: Entity) -> str:
 
 
 def why_not_a_value(quota: Quota, value: float) -> str:
-    """Why the quota cannot have this value; empty if it can."""
-    if not isfinite(value) or not 0 <= value <= MAX_QUOTA:
-        return f"Configuration {quota} must be a number from 0"
+    """Why a request cannot set the quota to this value; empty if it can. A User may have 0."""
+    if not isfinite(value) or not 0 < value <= MAX_QUOTA:
+        return f"Quota {quota} must be greater than 0"
     if quota in WHOLE and abs(value - round(value)) > WHOLE_TOLERANCE:
         return f"Configuration {quota} must be a Long value"
     return ""

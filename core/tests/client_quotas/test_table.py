@@ -98,7 +98,7 @@ def test_a_filter_matches_as_in_kafka(wanted: EntityFilter, places: list[int]) -
 @pytest.mark.parametrize(
     ("quota", "value", "is_valid"),
     [
-        (RATE, 0.0, True),
+        (RATE, 0.0, False),
         (RATE, 1024.0, True),
         (RATE, 1.5, False),
         (RATE, -1.0, False),

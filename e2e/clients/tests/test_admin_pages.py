@@ -56,7 +56,13 @@ ANSWERS = {
         "deleteConsumerGroupOffsets": DONE,
         "deleteConsumerGroups": DONE,
     },
-    "quotas": {"describeClientQuotas": "{}"},
+    "quotas": {
+        "describeClientQuotas": "{}",
+        "alterClientQuotas": DONE,
+        "describeClientQuotas.after": "{ClientQuotaEntity(entries={user=ada})="
+        "{producer_byte_rate=1.0}}",
+        "alterClientQuotas.removal": DONE,
+    },
     "users": {"describeUserScramCredentials": "{}"},
     "transactions": {"listTransactions": "[]"},
 }
@@ -71,7 +77,6 @@ REFUSALS = {
         "describeTopics.byUnknownId": "UnknownTopicIdException",
     },
     "acls": {"describeAcls": "SecurityDisabledException: No Authorizer is configured."},
-    "quotas": {"alterClientQuotas": f"{NOT_OFFERED}ALTER_CLIENT_QUOTAS"},
     "transactions": {"describeTransactions": "TransactionalIdAuthorizationException"},
     "delegation tokens": {"describeDelegationToken": f"{NOT_OFFERED}DESCRIBE_DELEGATION_TOKEN"},
 }

@@ -177,7 +177,13 @@ public final class AdminPages {
         ClientQuotaEntity entity = new ClientQuotaEntity(Map.of("user", "ada"));
         ClientQuotaAlteration quota = new ClientQuotaAlteration(
             entity, List.of(new ClientQuotaAlteration.Op("producer_byte_rate", 1.0)));
+        ClientQuotaAlteration noQuota = new ClientQuotaAlteration(
+            entity, List.of(new ClientQuotaAlteration.Op("producer_byte_rate", null)));
         show("quotas", "alterClientQuotas", () -> admin.alterClientQuotas(List.of(quota)).all().get());
+        show("quotas", "describeClientQuotas.after", () ->
+            admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get());
+        show("quotas", "alterClientQuotas.removal", () ->
+            admin.alterClientQuotas(List.of(noQuota)).all().get());
         show("users", "describeUserScramCredentials", () -> admin.describeUserScramCredentials().all().get());
         show("transactions", "listTransactions", () -> admin.listTransactions().all().get());
         KafkaFuture<?> described = admin.describeTransactions(List.of("some")).all();
