@@ -243,8 +243,9 @@ class Broker:
         )
 
     async def _open_access(self) -> None:
-        """Prepare the users, ACLs and quotas: on Kubernetes they become known after the join. A standalone
-        broker reads its own and adds its first users; raises `ValueError` or `OSError`."""
+        """Prepare the users, ACLs and quotas: on Kubernetes they become known after the join. A
+        standalone broker reads its own and adds its first users; raises `ValueError` or
+        `OSError`."""
         has_authorizer = bool(setting(self._config, keys.AUTHORIZER_CLASS_NAME))
         if not self._is_standalone:
             has_logins = any(listener.mechanisms for listener in self._listeners)

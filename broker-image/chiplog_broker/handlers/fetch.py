@@ -105,13 +105,9 @@ class FetchHandler:
             code = ErrorCode.invalid_request
             has_code = call.header.version >= CODE_FROM_VERSION
             return FetchResponse([], error_code=code) if has_code else refused(request, code)
-        reading = self._new_attempts(call)
+        reading = self._allowed_attempts(call)
         if isinstance(reading, FetchResponse):
             return reading
-        if call.usage is not None and not call.usage.may_fetch():
-            # An open session stays as it is, and a new one is not opened, as in Kafka.
-            is_open = isinstance(reading, SessionReading)
-            return FetchResponse([], session_id=request.session_id if is_open else NO_SESSION)
         if count > WIDE_PARTITIONS and isinstance(reading, Reading) and not call.peer.is_internal:
             # A task that is cancelled with its connection.
             return asyncio.get_running_loop().create_task(self._fetch_in_slices(call, reading))
@@ -145,6 +141,15 @@ class FetchHandler:
             raise
         finally:
             self._metrics.waiting_fetches -= 1
+
+    def _allowed_attempts(self, call: Call[FetchRequest]) -> Attempts | FetchResponse:
+        """As `_new_attempts`; an answer without records if the client's quota is used up."""
+        found = self._new_attempts(call)
+        if isinstance(found, FetchResponse) or call.usage is None or call.usage.may_fetch():
+            return found
+        # An open session stays as it is, and a new one is not opened, as in Kafka.
+        is_open = isinstance(found, SessionReading)
+        return FetchResponse([], session_id=call.message.session_id if is_open else NO_SESSION)
 
     def _new_attempts(self, call: Call[FetchRequest]) -> Attempts | FetchResponse:
         """An object that makes the answer; or the answer itself if there is nothing to read."""

@@ -21,7 +21,7 @@ from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 
 Spend: TypeAlias = Callable[[int, float], int]
-"""Counts partitions at a time in seconds. Returns 0, or after how many milliseconds to try again."""
+"""Counts partitions at a time in seconds. Returns 0, or the milliseconds until the next try."""
 
 THROTTLE_FROM_VERSION: Final[Mapping[ApiKey, int]] = {
     ApiKey.CREATE_TOPICS: 6,
@@ -56,8 +56,9 @@ class Pace:
         longest_wait_s: float | None,
         stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`spend` counts partitions. `longest_wait_s` is None if the client gets an error instead of waiting. `stops` returns
-        whether the broker is stopping; then a waiting request is answered."""
+        """`spend` counts partitions. `longest_wait_s` is None if the client gets an error instead
+        of waiting. `stops` returns whether the broker is stopping; then a waiting request is
+        answered."""
         self._spend = spend
         self._clock = clock
         self._longest_wait_s = longest_wait_s

@@ -21,7 +21,7 @@ class Call(Generic[M]):
 
     __slots__ = ("_encode", "began_s", "header", "message", "peer", "usage")
 
-    def __init__(  # noqa: PLR0913, PLR0917 - made for each request: keywords would cost time
+    def __init__(
         self,
         header: RequestHeader,
         message: M,

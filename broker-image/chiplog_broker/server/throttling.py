@@ -159,16 +159,22 @@ class Usage:
     # -- the answer
 
     def answered(self, message: object) -> object:
-        """Count the time that the request took. Returns its answer with the time for which the
-        connection is not read."""
-        self.pause()
-        spent_s, self._spent_s = self._spent_s, 0.0
-        took_s = self._limits.took(spent_s, self._throttling.now_s())
-        self.throttle(took_s, Quota.REQUEST_PERCENTAGE)
+        """Count the time that the request took. Returns its answer, which is not encoded yet, with
+        the time for which the connection is not read."""
+        self.throttle(self._count_time(), Quota.REQUEST_PERCENTAGE)
+        self.resume()
         muted_s = self._peer.muted_until_s - asyncio.get_running_loop().time()
         return throttled(message, ceil(muted_s * 1000)) if muted_s > 0 else message
 
+    def _count_time(self) -> float:
+        """Count the time so far. Returns for how many seconds the connection is throttled."""
+        self.pause()
+        spent_s, self._spent_s = self._spent_s, 0.0
+        return self._limits.took(spent_s, self._throttling.now_s())
+
     def encoded(self, size_bytes: int) -> None:
-        """Count the size of the answer."""
+        """Count the size of the answer, and the time to encode it; the next request waits for what
+        is too much, as in Kafka."""
+        self._count_time()
         if self._key is ApiKey.FETCH:
             self._limits.fetched(size_bytes, self._throttling.now_s())

@@ -35,7 +35,9 @@ Named = Sequence[tuple[str, str | None]]
 def entry(client: "Client", entity: Named, **values: float | None) -> Any:
     types = client.types(ApiKey.ALTER_CLIENT_QUOTAS)
     return types.EntryData(
-        entity=tuple(types.EntityData(entity_type=type_, entity_name=name) for type_, name in entity),
+        entity=tuple(
+            types.EntityData(entity_type=type_, entity_name=name) for type_, name in entity
+        ),
         ops=tuple(
             types.OpData(key=key, value=value or 0.0, remove=value is None)
             for key, value in values.items()
@@ -294,7 +296,8 @@ def test_an_open_fetch_session_survives_a_throttled_fetch(kit: "Kit") -> None:
             for _ in range(3):
                 await other.produce("logs", kit.batch(LARGE))
             limit(kit, consumer_byte_rate=10_000.0)
-            epoch, sizes = 1, []
+            epoch = 1
+            sizes: list[int] = []
             while len(sizes) < 2:
                 request = client.fetch_request(None, session=(opened.session_id, epoch))
                 answer = await client.ask(ApiKey.FETCH, request)
@@ -351,9 +354,7 @@ def test_a_throttled_connection_is_closed_with_the_broker_and_with_its_user(kit:
 def test_the_time_of_requests_is_limited(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as other:
-            for number in range(20):
-                await other.create(f"topic-{number}", 50)
-            limit(kit, request_percentage=0.01)
+            limit(kit, request_percentage=0.001)
             client = await alice(kit)
             types = client.types(ApiKey.METADATA)
             request = types.MetadataRequest(
@@ -376,9 +377,9 @@ def test_the_time_of_a_request_that_waits_does_not_count(kit: "Kit") -> None:
             topic_id = await other.topic_id("logs")
             limit(kit, request_percentage=50.0)
             client = await alice(kit)
-            request = client.fetch_request(topic_id, (0, 0), wait_ms=1_000)
+            request = client.fetch_request(topic_id, (0, 0), wait_ms=300)
             answer, took_s = await answered(client, ApiKey.FETCH, request)
-            assert took_s >= 0.9
+            assert took_s >= 0.25
             assert answer.throttle_time == ZERO
 
     kit.run(scenario)
@@ -390,8 +391,8 @@ def test_a_users_rate_of_changes_goes_before_that_of_its_address(kit: "Kit") -> 
             limit(kit, controller_mutation_rate=1_000.0)
             client = await alice(kit)
             for name in ("a", "b", "c"):
-                assert await client.create(name, 100) is OK
-            assert await other.create("d", 100) is OK
+                assert await client.create(name, 12) is OK
+            assert await other.create("d", 12) is OK
             assert await other.create("e", 1) is ErrorCode.throttling_quota_exceeded
             assert await client.create("f", 1) is OK
             limit(kit, controller_mutation_rate=0.0)

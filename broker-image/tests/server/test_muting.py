@@ -24,7 +24,7 @@ def test_requests_of_a_muted_connection_start_when_its_time_is_over() -> None:
         feed(connection, frame(ApiKey.METADATA, 1) + frame(ApiKey.METADATA, 2)[:7])
         assert (service.started, transport.reading) == ([], False)
         async with asyncio.timeout(10):
-            while not service.started:
+            while not service.started:  # noqa: ASYNC110 - nobody is told of it
                 await asyncio.sleep(0.005)
         assert (service.started, transport.reading) == ([1], True)
         assert connection.peer.muted_until_s == 0

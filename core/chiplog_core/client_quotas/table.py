@@ -65,6 +65,7 @@ class QuotaTable:
                     values[quota] = value
         return QuotaTable(entities)
 
+
 NO_QUOTAS: Final = QuotaTable()
 
 
@@ -88,7 +89,7 @@ class EntityFilter:
 
     def matches(self, entity: Entity) -> bool:
         """Whether the filter matches an entity."""
-        parts: Mapping[str, str] = entity.parts()
+        parts = {type_.value: name for type_, name in entity.parts().items()}
         if self.is_strict and len(parts) != len(self.names) + len(self.any_name):
             return False
         return self.any_name <= parts.keys() and all(

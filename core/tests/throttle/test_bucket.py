@@ -28,7 +28,7 @@ def test_what_was_taken_is_what_filled_and_what_is_owed(
 
 
 @given(RATES, st.floats(0, 1e9), st.floats(0.0, 1.0))
-def test_who_waits_as_long_as_told_finds_the_share(rate: float, amount: float, share: float) -> None:
+def test_who_waits_as_told_finds_the_share(rate: float, amount: float, share: float) -> None:
     bucket = TokenBucket.full(rate, 1.0, 0.0)
     bucket.take(amount, 0.0)
     wait_s = bucket.wait_s(0.0, share)

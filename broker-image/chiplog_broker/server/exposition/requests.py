@@ -110,7 +110,6 @@ class RequestCollector(Collector):
             sessions.evictions,
         )
 
-
     def _throttle_families(self) -> Iterator[Metric]:
         times = CounterMetricFamily(
             "chiplog_broker_throttled_requests",
