@@ -20,6 +20,9 @@ BURST_S: Final = 1.0
 LEAST_SHARE: Final = 0.1
 """Nothing is fetched while the bucket holds less than this share of its size: otherwise each batch
 would be a request of its own."""
+SHARE_AFTER_WAIT: Final = 0.2
+"""Who has to wait, waits for this share. It is larger, or a client that is read a little too early
+would have to wait again."""
 LONGEST_THROTTLE_S: Final = 300.0
 """The longest time for which a client has to wait: less than the time after which an idle
 connection is closed. The rest of its debt is not forgotten: its next request waits again."""
@@ -50,7 +53,9 @@ class Limits:
         """How many seconds the client must wait before it gets records; 0 if it gets some now."""
         if self.fetch is None:
             return 0.0
-        return min(self.fetch.wait_s(now_s, LEAST_SHARE), LONGEST_THROTTLE_S)
+        if not self.fetch.wait_s(now_s, LEAST_SHARE):
+            return 0.0
+        return min(self.fetch.wait_s(now_s, SHARE_AFTER_WAIT), LONGEST_THROTTLE_S)
 
     def fetch_bytes(self, now_s: float) -> int | None:
         """How many bytes an answer to a Fetch may have now; None without a limit. The first batch

@@ -2,8 +2,8 @@
 
 It fills at the rate, up to a burst, like Kafka's `TokenBucket`
 (`org.apache.kafka.common.metrics.stats`). A single use may be larger than what the bucket holds:
-the bucket is then in debt, and later uses wait until the debt is repaid. No use is forgotten, so the rate holds, and even a use that is larger
-than the burst is possible.
+the bucket is then in debt, and later uses wait until the debt is repaid. No use is forgotten, so
+the rate holds, and even a use that is larger than the burst is possible.
 """
 
 from dataclasses import dataclass

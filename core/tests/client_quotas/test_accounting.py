@@ -63,8 +63,8 @@ def test_consumers_keep_the_rate_and_make_progress(batches: list[tuple[float, in
         now_s += pause_s
         wait_s = limits.fetch_wait_s(now_s)
         if wait_s:
-            now_s += wait_s + 1e-6
-            assert limits.fetch_wait_s(now_s) == pytest.approx(0, abs=1e-5)
+            now_s += wait_s - 1e-3  # timers may be a little early
+            assert limits.fetch_wait_s(now_s) == 0
         allowed = limits.fetch_bytes(now_s)
         assert allowed is not None
         assert allowed >= 1
