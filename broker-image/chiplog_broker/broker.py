@@ -138,6 +138,7 @@ class Broker:
             catching_up=self._membership.is_ready, incarnation=self._membership.incarnation
         )
         self.requests = RequestMetrics()
+        self.requests.certificates = {one.name: None for one in listeners if one.tls is not None}
         self.throttle = ReplicationThrottle(ports.clock, config)
         """Limits the copies of replicas that this broker sends and fetches."""
         # Stops the started parts, the last one first.
@@ -213,6 +214,7 @@ class Broker:
                 replicas=self._replicas,
                 data=self._opened_data(),
                 access=self._watched_access,
+                certificates=self.requests.certificates,
             )
         )
         self._parts.silence = self._silence_watch()

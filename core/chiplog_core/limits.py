@@ -47,6 +47,9 @@ MAX_CERTIFICATES = 10
 """CA certificates in the status of one listener: one, or two while the CA is being replaced."""
 MAX_CERTIFICATE_LENGTH = 8_192
 """Characters of a certificate in PEM format; one with an RSA key of 4,096 bits has about 2,000."""
+MAX_TRUSTED_CAS = 16
+"""CAs of clients that a broker reports one by one for each listener."""
+MAX_FILE_PROBLEM_LENGTH = 256
 MAX_PEER_ITEMS = 20
 """Labels, values or address blocks in one part of a listener's peer."""
 MAX_CONFIG_ENTRIES = 100

@@ -1,8 +1,8 @@
 """The interfaces of the cluster's metadata: how a broker joins a cluster, and learns and changes
 it."""
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import BrokerView, ClusterView, TopicView
 from chiplog_broker.security.cluster_access import ClusterAccess
 from chiplog_broker.security.sasl import ANONYMOUS
+from chiplog_broker.security.tls import TlsFiles
 from chiplog_broker.storage.damage_history import FoundDamage
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.admin.operations import Request
@@ -154,6 +155,8 @@ class Node:
     data: OpenedData
     access: ClusterAccess | None = None
     """The ACLs and users that metadata keeps current; None if the broker needs none."""
+    certificates: Mapping[str, TlsFiles | None] = field(default_factory=dict)
+    """Listener with TLS -> what it shows, and whom it trusts; None until it is bound."""
 
 
 class Authority(Protocol):

@@ -80,7 +80,9 @@ class TlsFiles:
         self._settings = settings
         self._clock = clock
         self._read_s = clock.monotonic_s()
-        self._unreadable = False
+        self._failures = 0
+        """How many readings in a row have failed."""
+        self._why_failed = ""
         try:
             self._content = read_content(settings)
             self._current = generation(settings, self._content)
@@ -96,24 +98,31 @@ class TlsFiles:
             self._reread(is_full=is_full)
         return self._current
 
+    @property
+    def problem(self) -> str:
+        """Why the files cannot be used now; empty if they can, and after the first failure: the
+        files may just be being replaced."""
+        return self._why_failed if self._failures > 1 else ""
+
     def _reread(self, *, is_full: bool) -> None:
         """Read the files again, and use them if they are complete and have changed, or if the
         present context has too many sessions (`is_full`)."""
         try:
             content = read_content(self._settings)
             if content == self._content and not is_full:
-                self._unreadable = False
+                self._failures = 0
                 return
             found = generation(self._settings, content)
         except (OSError, ValueError) as problem:
             # The files in memory stay in use: a Secret that is written in two steps, or a broken
             # mount, must not keep clients out.
-            if not self._unreadable:
-                logger.warning("certificate_unreadable", extra={"reason": reason(problem)})
-            self._unreadable = True
+            self._why_failed = reason(problem)
+            if not self._failures:
+                logger.warning("certificate_unreadable", extra={"reason": self._why_failed})
+            self._failures += 1
             self._trust_only(is_full=is_full)
             return
-        self._unreadable = False
+        self._failures = 0
         self._use(content, found)
 
     def _trust_only(self, *, is_full: bool) -> None:

@@ -49,8 +49,9 @@ class RequestMetrics:
         """Bytes of answers that clients have not received yet."""
         self.budgets: list[MemoryBudget] = []
         """The memory budgets of connections."""
-        self.certificates: dict[str, TlsFiles] = {}
-        """Listener with TLS -> the certificate that it serves, and the CAs that it trusts."""
+        self.certificates: dict[str, TlsFiles | None] = {}
+        """Listener with TLS -> the certificate that it serves, and the CAs that it trusts; None
+        until it is bound."""
         self.event_loop_lag = Histogram()
         self.throttled = {quota: ThrottleCounters() for quota in Quota}
         """Of all clients together: a series for each user would have no bound."""

@@ -27,6 +27,7 @@ from chiplog_core.limits import (
     MAX_DAMAGE_HISTORY,
     MAX_DAMAGED_PARTITIONS,
     MAX_DATA_DIRECTORIES,
+    MAX_LISTENERS,
     MAX_MESSAGE_LENGTH,
     MAX_PROPOSALS,
     MAX_REFETCHES,
@@ -36,6 +37,7 @@ from chiplog_core.limits import (
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.admin import AdminRequest
+from chiplog_core.model.listener_certificate import ListenerCertificate
 from chiplog_core.model.reassignment import Leftovers, MovingReplicas
 from chiplog_core.model.references import TopicName
 
@@ -424,6 +426,11 @@ class BrokerStatus:
         tuple[TopicId, ...],
         "Ids of deleted topics of which the broker has no data any more.",
         Items(MAX_TOMBSTONES * 10, unique=True),
+    ] = ()
+    listener_certificates: Annotated[
+        tuple[ListenerCertificate, ...],
+        "What the broker shows, and which clients it lets in, at each listener with TLS.",
+        Items(MAX_LISTENERS, key=("listener",)),
     ] = ()
     message: Annotated[
         str,

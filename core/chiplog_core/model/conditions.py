@@ -59,6 +59,9 @@ class ConditionType(StrEnum):
     DISK_PRESSURE = "DiskPressure"
     """A broker's volume is nearly full, and it refuses writes until there is enough space."""
 
+    CERTIFICATES_CHANGING = "CertificatesChanging"
+    """A CA of the cluster is being replaced."""
+
     REBUILD_REFUSED = "RebuildRefused"
     """An annotation asks for a new volume of a broker, but the present one is still needed."""
 

@@ -35,6 +35,7 @@ from chiplog_core.model.broker_status import (
     SettledPartition,
     Tail,
 )
+from chiplog_core.model.listener_certificate import ListenerCertificate
 
 MIB = 1024 * 1024
 
@@ -68,6 +69,7 @@ class StatusParts:
     refetches: tuple[RefetchAnswer, ...]
     maps_checked: str
     """The name of the operator's last check of all maps that was completed; empty before."""
+    certificates: tuple[ListenerCertificate, ...] = ()
 
 
 def broker_status(parts: StatusParts) -> BrokerStatus:
@@ -101,6 +103,7 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
         ),
         flushed_topics=parts.maps.flushed_topics(),
         confirmed_tombstones=confirmed_tombstones(maps_to_report, parts.maps.deleted, broker_id),
+        listener_certificates=parts.certificates,
     )
 
 

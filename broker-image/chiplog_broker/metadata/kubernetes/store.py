@@ -13,6 +13,7 @@ from typing import Any
 from chiplog_broker.metadata.kubernetes.access import AccessWatch
 from chiplog_broker.metadata.kubernetes.admin_requests import AdminRequests
 from chiplog_broker.metadata.kubernetes.brokers import Brokers
+from chiplog_broker.metadata.kubernetes.certificate_reports import CertificateReports
 from chiplog_broker.metadata.kubernetes.draining import can_be_handed_over
 from chiplog_broker.metadata.kubernetes.maps import Maps, MapsParts
 from chiplog_broker.metadata.kubernetes.maps_check import MapsCheck
@@ -123,6 +124,9 @@ class KubernetesStore:
         )
         access = parts.node.access
         self._access = None if access is None else AccessWatch(parts, access)
+        self._certificates = CertificateReports(
+            parts.node.certificates, clock, self._writer.changed
+        )
         self._check = MapsCheck(
             self._maps, self._maps_watch, clock, parts.outages, self._writer.changed
         )
@@ -159,6 +163,8 @@ class KubernetesStore:
             start("partition_maps", self._maps_watch.run()),
             start("disk_usage", self._keep_measuring()),
         ]
+        if self._parts.node.certificates:
+            self._tasks.append(start("certificates", self._certificates.run()))
         if self._access is not None:
             self._tasks += [
                 start("access_list", self._access.reflector.run()),
@@ -379,6 +385,7 @@ class KubernetesStore:
                 requests=self._admin.outstanding(),
                 refetches=self._refetches.answers,
                 maps_checked=self._check.answer,
+                certificates=self._certificates.reports,
             )
         )
 

@@ -21,7 +21,8 @@ class CertificateCollector(Collector):
             labels=["listener"],
         )
         for name, files in self._requests.certificates.items():
-            expiry.add_metric([name], files.current().not_after_s)
+            if files is not None:
+                expiry.add_metric([name], files.current().not_after_s)
         yield expiry
         yield CounterMetricFamily(
             "chiplog_broker_tls_handshakes_failed",
