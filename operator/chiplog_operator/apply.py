@@ -43,6 +43,7 @@ from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.certificates.issued_to_users import IssuedToUsers
 from chiplog_operator.certificates.keeper import (
     NO_CERTIFICATES,
+    READ_AGAIN_S,
     CertificateKeeper,
     Certified,
 )
@@ -200,7 +201,8 @@ class Applier:
         wanted = self._wanted(known, cluster, wanted_brokers, node_ports_of(brokers.values()))
         # One result per write, as `_try_one` returns it.
         results: list[str | None] = [*known.certified.problems]
-        waits_s, known.is_taken, is_written = [APPLY_AGAIN_S], False, True
+        again_s = READ_AGAIN_S if needs_certificates(cluster) else APPLY_AGAIN_S
+        waits_s, known.is_taken, is_written = [again_s], False, True
         for kind in build.KINDS:
             # StatefulSets come last: no broker may start with a Secret of somebody else, or lack
             # one that it mounts.

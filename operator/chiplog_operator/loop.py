@@ -155,6 +155,7 @@ class ClusterLoop:
             restart_reasons=reasons,
             ca_certificates=certified.authorities,
             certificate_expiries=certified.expiries,
+            ca_replacements=certified.replacements,
         )
         parts.meter.observed(self.key, world)
         plan = self._plan(world)
@@ -164,6 +165,9 @@ class ClusterLoop:
             self.wake()  # clients wait for the next plan
         self._note_refused(outcome)
         applied = await self._apply(world, plan, outcome.problems)
+        now = parts.applier.certified(self.key)
+        if (now.authorities, now.replacements) != (certified.authorities, certified.replacements):
+            self.wake()  # the next plan reports it in the BrokerCluster's status
         return self._requeue_after_s(plan, outcome, applied), outcome.is_complete
 
     def _note_refused(self, outcome: Outcome) -> None:

@@ -166,6 +166,10 @@ class Observer:
         members = self._caches.members(kinds.USERS, key)
         return _parsed_and_unreadable(self._users, members, key.name, USER)
 
+    def brokers(self, key: ClusterKey) -> tuple[Mapping[BrokerId, Broker], Collection[str]]:
+        """The brokers of the cluster, and the names of Broker objects that cannot be parsed."""
+        return self._readable_brokers(key)
+
     def rebalances(self, key: ClusterKey) -> tuple[Rebalance, ...]:
         """The Rebalances that name the cluster and can be parsed."""
         found = map(self._rebalances.read, self._caches.members(kinds.REBALANCES, key))

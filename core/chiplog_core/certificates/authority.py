@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from chiplog_core.certificates.reports import NOBODY, Report, Reporters, are_so
 from chiplog_core.model.certificates import CertificateAuthority
 from chiplog_core.naming import labels
 
@@ -12,8 +13,10 @@ BACKDATED = timedelta(minutes=5)
 """How long before its issue a certificate becomes valid, because clocks differ."""
 
 PUBLISHED_FOR = timedelta(minutes=3)
-"""How long a new CA certificate is published before certificates are issued from it. The kubelet
-needs up to a minute and a half to update a mounted Secret, and programs read it again then."""
+"""How long what clients read is published before it is relied on, because they report nothing: a
+new cluster CA, and the new certificate of a user. The kubelet needs up to a minute and a half to
+update a mounted Secret, and programs read it again then. Brokers of an older version, which report
+nothing either, get the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,18 @@ class Authority:
         own = [one for one in self.certificates if one.key_id == self.key_id and one.is_valid(now)]
         return max(own, key=lambda one: (one.not_after, one.fingerprint), default=None)
 
+    @property
+    def fingerprints(self) -> frozenset[str]:
+        """Those of all published certificates."""
+        return frozenset(one.fingerprint for one in self.certificates)
+
+    def trust(self, reporters: Reporters, now: datetime) -> tuple[Report, ...]:
+        """Which brokers trust the current certificate; empty if there is none."""
+        current = self.current(now)
+        if current is None:
+            return ()
+        return reporters.trusting(current.fingerprint, self.fingerprints)
+
     def trusted_keys(self, now: datetime) -> frozenset[str]:
         """The keys whose certificates are published and have not expired."""
         return frozenset(one.key_id for one in self.certificates if one.is_usable(now))
@@ -105,16 +120,21 @@ class Step(StrEnum):
 
 
 def next_step(
-    authority: Authority, issued: Iterable["Issued"], term: Term, now: datetime
+    authority: Authority,
+    issued: Iterable["Issued"],
+    term: Term,
+    now: datetime,
+    checked_by: Reporters = NOBODY,
 ) -> tuple[Step, frozenset[Request]]:
     """The next step for a generated CA, and the requests that it fulfils. `issued` are the
-    certificates in use that the operator issued from the CA."""
+    certificates in use that the operator issued from the CA; `checked_by` are the brokers that
+    check them, if they are those of clients."""
     asked, current = authority.requests, authority.current(now)
     if not authority.key_id or Request.REPLACE in asked:
         return Step.MAKE_KEY, asked & {Request.REPLACE}
     if current is None or Request.RENEW in asked or term.is_due(current.not_after, now):
         return Step.SIGN, asked & {Request.RENEW}
-    if Request.REMOVE_OLD in asked and may_remove_old(current, issued, now):
+    if Request.REMOVE_OLD in asked and may_remove_old(authority, issued, now, checked_by):
         return Step.REMOVE_OLD, frozenset({Request.REMOVE_OLD})
     expired = any(not one.is_usable(now) for one in authority.certificates)
     return (Step.DROP_EXPIRED if expired else Step.NOTHING), frozenset()
@@ -143,15 +163,30 @@ class Issued:
     not_after: datetime
     hosts: frozenset[str] = frozenset()
     """The names and addresses that it is valid for."""
+    fingerprint: str = ""
+    """SHA-256 of the certificate, in hex."""
+    is_shown: bool | None = None
+    """Whether its owner is known to use it; None if its owner does not report that."""
 
     @property
     def issued_at(self) -> datetime:
         return self.not_before + BACKDATED
 
+    def is_in_use(self, now: datetime) -> bool:
+        """Whether its owner has it in place of an earlier one, by its report or by the time."""
+        if self.is_shown is None:
+            return now >= self.issued_at + PUBLISHED_FOR
+        return self.is_shown
 
-def may_remove_old(current: CaCertificate, issued: Iterable[Issued], now: datetime) -> bool:
-    """Whether no certificate in use needs an older CA: all are issued from the current key, and
-    have been for as long as it takes until they are used."""
-    return all(
-        one.issuer == current.key_id and now >= one.issued_at + PUBLISHED_FOR for one in issued
+
+def may_remove_old(
+    authority: Authority, issued: Iterable[Issued], now: datetime, checked_by: Reporters
+) -> bool:
+    """Whether nobody needs an older CA: every certificate is issued from the current key, and in
+    use, and all brokers in `checked_by` trust the current CA."""
+    current = authority.current(now)
+    assert current is not None, "next_step signs one first"
+    is_time_over = now >= current.issued_at + PUBLISHED_FOR
+    return all(one.issuer == current.key_id and one.is_in_use(now) for one in issued) and are_so(
+        authority.trust(checked_by, now), is_time_over=is_time_over
     )

@@ -7,6 +7,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 
 from chiplog_core.certificates.authority import PUBLISHED_FOR, Authority, Issued, Term
+from chiplog_core.certificates.reports import Reporters, are_so
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_NAME_LENGTH
 from chiplog_core.model.broker import Broker
@@ -32,16 +33,25 @@ class Why(StrEnum):
     NOT_YET_VALID = "it is not valid yet, because the clock was ahead"
     HOSTS = "the broker has other names or addresses"
     ISSUER = "the CA has another key"
+    REQUESTED = "an annotation asks for it"
 
 
 def why_issued(
-    found: Issued | None, hosts: frozenset[str], authority: Authority, term: Term, now: datetime
+    found: Issued | None,
+    hosts: frozenset[str],
+    authority: Authority,
+    term: Term,
+    now: datetime,
+    checked_by: Reporters | None = None,
 ) -> Why | None:
-    """Why a broker's certificate must be issued now; None if it need not, or must wait until the
-    new CA certificate is known to clients. Names that a certificate has beyond `hosts` are no
-    reason: a broker that moves between nodes would otherwise get a certificate each time."""
+    """Why a certificate must be issued now; None if it need not, or must wait until those who check
+    it know the new CA: `checked_by`, or clients if that is None.
+
+    Names that a certificate has beyond `hosts` are no reason: a broker that moves between nodes
+    would otherwise get a certificate each time.
+    """
     current = authority.current(now)
-    if current is None or not may_issue(authority, now):
+    if current is None or not _may_issue_to(found, authority, now, checked_by):
         return None
     if found is None:
         return Why.MISSING
@@ -54,14 +64,31 @@ def why_issued(
     return Why.EXPIRES if term.is_due(found.not_after, now, current.not_after) else None
 
 
-def may_issue(authority: Authority, now: datetime) -> bool:
-    """Whether clients know the current CA certificate: it is published for long enough, or there
-    is no other key, whose certificates clients could have trusted before."""
+def _may_issue_to(
+    found: Issued | None, authority: Authority, now: datetime, checked_by: Reporters | None
+) -> bool:
+    """Whether the owner of a certificate loses nothing by another one. Without one, or after its
+    end, there is nothing to lose, so a broker that is down does not keep new users waiting."""
+    if may_issue(authority, now, checked_by):
+        return True
+    has_nothing = found is None or now >= found.not_after
+    return has_nothing and may_issue(authority, now)
+
+
+def may_issue(authority: Authority, now: datetime, checked_by: Reporters | None = None) -> bool:
+    """Whether the current CA certificate is known to those who check what it issues: to all brokers
+    in `checked_by`, by their reports; to clients, if that is None, by the time for which it is
+    published. Always if there is no other key, whose certificates could have been trusted before.
+    """
     current = authority.current(now)
     if current is None:
         return False
-    is_only = authority.trusted_keys(now) == {current.key_id}
-    return is_only or now >= current.issued_at + PUBLISHED_FOR
+    if authority.trusted_keys(now) == {current.key_id}:
+        return True
+    is_time_over = now >= current.issued_at + PUBLISHED_FOR
+    if checked_by is None:
+        return is_time_over
+    return are_so(authority.trust(checked_by, now), is_time_over=is_time_over)
 
 
 def hosts_of(

@@ -214,6 +214,8 @@ class World:
     certificate_expiries: Mapping[str, datetime] = field(default_factory=dict)
     """When each of the cluster's certificates expires: cluster-ca, clients-ca, broker-1 and so
     on."""
+    ca_replacements: tuple[str, ...] = ()
+    """Where the replacement of each CA stands, in words, while one is being replaced."""
     refused_maps: tuple[str, ...] = ()
     """PartitionMaps that the operator itself refused to write after the last plan, with the rules
     that they would have broken (`validate.partition_map`)."""

@@ -36,6 +36,7 @@ SET_BY_USERS: Final = frozenset(
         ConditionType.UNMANAGED,
         ConditionType.RECONCILIATION_PAUSED,
         ConditionType.CHANGED_BY_CLIENTS,
+        ConditionType.CERTIFICATES_CHANGING,
     }
 )
 """Conditions that follow from what users did."""

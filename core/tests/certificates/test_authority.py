@@ -20,8 +20,11 @@ from chiplog_core.certificates.authority import (
     kept,
     next_step,
 )
+from chiplog_core.certificates.reports import Reporters
 from chiplog_core.certificates.servers import Why, may_issue, why_issued
+from chiplog_core.ids import BrokerId
 from chiplog_core.model.certificates import CertificateAuthority
+from tests.certificates.reporting import broker, fingerprint, shows
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -105,6 +108,33 @@ def test_the_old_ca_is_removed_on_request_when_nobody_needs_it() -> None:
     done = frozenset({Request.REMOVE_OLD})
     assert next_step(found, [issued("a")], TERM, used) == (Step.REMOVE_OLD, done)
     assert kept(found, Step.REMOVE_OLD, used) == (certificate(),)
+
+
+def test_the_old_clients_ca_stays_while_a_broker_does_not_trust_the_new_one() -> None:
+    """Whoever has certificates that the operator did not issue."""
+    new, old = (certificate(key, fingerprint=fingerprint(key)) for key in ("a", "old"))
+    found = authority(new, old, asked={Request.REMOVE_OLD})
+    for trusted, step in ((("old",), Step.NOTHING), (("a", "old"), Step.REMOVE_OLD)):
+        report = shows(trusted=map(fingerprint, trusted))
+        reporters = Reporters.of({BrokerId(1): broker(1, report)})
+        assert next_step(found, (), TERM, NOW, reporters)[0] is step
+    older = Reporters.of({BrokerId(1): broker(1)})
+    assert next_step(found, (), TERM, NOW, older)[0] is Step.NOTHING
+    assert next_step(found, (), TERM, NOW + PUBLISHED_FOR, older)[0] is Step.REMOVE_OLD
+
+
+def test_who_has_no_valid_certificate_does_not_wait_for_brokers() -> None:
+    new, old = (certificate(key, fingerprint=fingerprint(key)) for key in ("a", "old"))
+    late = Reporters.of({BrokerId(1): broker(1, shows(trusted=[fingerprint("old")]))})
+    found, known = authority(new, old), NOW + PUBLISHED_FOR
+
+    def why(leaf: Issued | None, at: datetime) -> Why | None:
+        return why_issued(leaf, frozenset(), found, TERM, at, late)
+
+    assert why(None, NOW) is None
+    assert why(None, known) is Why.MISSING
+    assert why(issued("old"), known) is None
+    assert why(replace(issued("old"), not_after=known), known) is Why.ISSUER
 
 
 def test_nothing_is_issued_from_a_ca_that_clients_may_not_know_yet() -> None:

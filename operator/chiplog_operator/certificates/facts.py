@@ -63,6 +63,7 @@ def server_facts(pem: str, authorities: Sequence[x509.Certificate]) -> Issued:
         not_before=certificate.not_valid_before_utc,
         not_after=certificate.not_valid_after_utc,
         hosts=_hosts(certificate),
+        fingerprint=fingerprint(certificate),
     )
 
 

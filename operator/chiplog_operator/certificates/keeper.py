@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from chiplog_core.certificates.servers import hosts_of, why_issued
+from chiplog_core.certificates.authority import Request
+from chiplog_core.certificates.reports import Reporters
+from chiplog_core.certificates.servers import Why, hosts_of, may_issue, why_issued
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_CERTIFICATE_LENGTH, MAX_CERTIFICATES
 from chiplog_core.model.broker import Broker
@@ -17,24 +19,14 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import names
 from chiplog_kube.api import KubeApi, Manifest
 from chiplog_operator.caches import ClusterKey
+from chiplog_operator.certificates import standing
 from chiplog_operator.certificates.issued_to_users import IssuedToUsers
 from chiplog_operator.certificates.material import LeafMaterial, log_issue
 from chiplog_operator.certificates.reading import Found, SecretsReader, Unusable
-from chiplog_operator.certificates.secrets import (
-    CERTIFICATE_REQUESTS,
-    KEY_REQUESTS,
-    secret_of,
-)
 from chiplog_operator.certificates.wishes import Wishes, needs_certificates
+from chiplog_operator.certificates.written import secrets_of
 from chiplog_operator.clock import Clock
-from chiplog_operator.resources.certificate_entries import (
-    CA_CERTIFICATE,
-    CA_KEY,
-    CA_PASSWORD,
-    CA_TRUSTSTORE,
-    certificate_entry,
-    key_entry,
-)
+from chiplog_operator.resources.certificate_entries import CA_CERTIFICATE
 
 READ_AGAIN_S = 30.0
 
@@ -51,6 +43,8 @@ class Certified:
     """Whether brokers find what they mount."""
     authorities: tuple[str, ...] = ()
     """The published certificates of the cluster CA, in PEM format."""
+    replacements: tuple[str, ...] = ()
+    """Where the replacement of each CA stands, in words, while one is being replaced."""
     expiries: Mapping[str, datetime] = field(default_factory=dict)
     """When each certificate expires, by the name that it has in metrics."""
 
@@ -96,7 +90,7 @@ class CertificateKeeper:
     ) -> Certified:
         """Decide what the cluster's Secrets should hold now. Raises `Taken` if one of them is
         somebody else's, and `Unavailable`."""
-        key = ClusterKey(cluster.metadata.namespace, cluster.metadata.name)
+        key = _key(cluster)
         if not needs_certificates(cluster):
             self._held.pop(key, None)
             self._last.pop(key, None)
@@ -111,12 +105,17 @@ class CertificateKeeper:
             cluster.metadata.uid,
             cluster.spec.listeners,
             tuple(broker_ids),
-            [(one, it.spec.endpoints, it.spec.retired) for one, it in brokers.items()],
+            [(one, *standing.reported_facts(it)) for one, it in brokers.items()],
         )
         if held.decided_for != inputs:
             held.decided_for = inputs
             self._advance(held, cluster, broker_ids, brokers)
-            held.certified = self._last[key] = self._certified(held, cluster, broker_ids)
+            held.certified = self._last[key] = replace(
+                self._certified(held, cluster, broker_ids),
+                replacements=self._replacements(
+                    held, cluster, Reporters.of(brokers, wanted=broker_ids)
+                ),
+            )
         return held.certified
 
     async def _current(self, key: ClusterKey, cluster: BrokerCluster) -> _Held:
@@ -138,32 +137,52 @@ class CertificateKeeper:
         brokers: Mapping[BrokerId, Broker],
     ) -> None:
         """Take the steps that are due."""
-        now = self._clock.now()
+        now, reporters = self._clock.now(), Reporters.of(brokers, wanted=broker_ids)
         wish = held.wishes.clients_ca
         if wish is not None and held.found.clients_ca is not None and wish.is_generated:
-            key = ClusterKey(cluster.metadata.namespace, cluster.metadata.name)
+            users = self._issued_to_users.of(_key(cluster))
             held.found.clients_ca = held.found.clients_ca.advanced(
-                wish.names.common_name, self._issued_to_users.of(key), wish.term, now
+                wish.names.common_name, users, wish.term, now, reporters
             )
         wish, ca = held.wishes.cluster_ca, held.found.cluster_ca
         if wish is None or ca is None:
             return
         if wish.is_generated:
-            issued = [server.facts for server in held.found.servers.values()]
+            shown = standing.shown(held.found.servers, cluster, reporters)
+            issued = standing.issued(held.found.servers, shown)
             ca = held.found.cluster_ca = ca.advanced(wish.names.common_name, issued, wish.term, now)
         servers = {
             one: held.found.servers[one] for one in _kept(held.found.servers, broker_ids, brokers)
         }
+        asked = held.found.servers_requests if may_issue(ca.facts, now) else frozenset()
         for broker_id in broker_ids:
             hosts = hosts_of(cluster, broker_id, brokers)
             found = servers.get(broker_id)
             facts = None if found is None else found.facts
             why = why_issued(facts, hosts, ca.facts, wish.term, now)
+            if why is None and Request.RENEW in asked:
+                why = Why.REQUESTED
             if why is not None:
                 name = names.stateful_set(cluster.metadata.name, broker_id)
                 log_issue(name, why)
                 servers[broker_id] = LeafMaterial.issue(ca, name, hosts, wish.term, now)
         held.found.servers = servers
+        held.found.servers_requests -= asked
+        held.found.servers_fulfilled |= asked
+
+    def _replacements(
+        self, held: _Held, cluster: BrokerCluster, reporters: Reporters
+    ) -> tuple[str, ...]:
+        """Where the replacement of each CA stands, in words."""
+        found = standing.replacements(
+            held.found,
+            held.wishes,
+            standing.shown(held.found.servers, cluster, reporters),
+            self._issued_to_users.of(_key(cluster)),
+            reporters,
+            self._clock.now(),
+        )
+        return tuple(filter(None, found))
 
     def _certified(
         self, held: _Held, cluster: BrokerCluster, broker_ids: Sequence[BrokerId]
@@ -175,9 +194,9 @@ class CertificateKeeper:
         is_issued = held.found.cluster_ca is None or not lacking or not problems
         has_clients_ca = held.found.clients_ca is None or bool(held.found.clients_ca.certificates)
         return Certified(
-            secrets=tuple(_secrets(held, cluster)),
-            problems=problems,
-            may_start=is_issued and has_clients_ca,
+            secrets=tuple(secrets_of(held.wishes, held.found, cluster)),
+            problems=(*problems, *held.found.given_problems),
+            may_start=is_issued and has_clients_ca and not held.found.given_problems,
             authorities=()
             if held.found.cluster_ca is None
             else tuple(
@@ -185,6 +204,10 @@ class CertificateKeeper:
             )[:MAX_CERTIFICATES],
             expiries=_expiries(held, now),
         )
+
+
+def _key(cluster: BrokerCluster) -> ClusterKey:
+    return ClusterKey(cluster.metadata.namespace, cluster.metadata.name)
 
 
 def _kept(
@@ -230,31 +253,3 @@ def _expiries(held: _Held, now: datetime) -> dict[str, datetime]:
     for broker_id, server in held.found.servers.items():
         found[f"broker-{broker_id}"] = server.facts.not_after
     return found
-
-
-def _secrets(held: _Held, cluster: BrokerCluster) -> Iterable[Manifest]:
-    """The Secrets of generated CAs, and the one of the brokers' certificates."""
-    for wish, ca in (
-        (held.wishes.cluster_ca, held.found.cluster_ca),
-        (held.wishes.clients_ca, held.found.clients_ca),
-    ):
-        if wish is not None and ca is not None and wish.is_generated:
-            done = ca.fulfilled
-            yield secret_of(cluster, wish.names.key_secret, {CA_KEY: ca.key}, done & KEY_REQUESTS)
-            yield secret_of(
-                cluster,
-                wish.names.certificate_secret,
-                {
-                    CA_CERTIFICATE: "".join(ca.pems),
-                    CA_TRUSTSTORE: ca.truststore.data,
-                    CA_PASSWORD: ca.truststore.password,
-                },
-                done & CERTIFICATE_REQUESTS,
-            )
-    if held.found.cluster_ca is not None:
-        entries = {}
-        for broker_id, server in sorted(held.found.servers.items()):
-            entries[certificate_entry(broker_id)] = server.certificate
-            entries[key_entry(broker_id)] = server.key
-        name = names.broker_certificates(cluster.metadata.name)
-        yield secret_of(cluster, name, entries)

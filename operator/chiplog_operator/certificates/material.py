@@ -18,6 +18,7 @@ from chiplog_core.certificates.authority import (
     kept,
     next_step,
 )
+from chiplog_core.certificates.reports import NOBODY, Reporters
 from chiplog_core.certificates.servers import Why
 from chiplog_operator.certificates.facts import (
     ca_facts,
@@ -85,12 +86,18 @@ class CaMaterial:
         return next((pem_of(one) for one in self.certificates if fingerprint(one) == wanted), "")
 
     def advanced(
-        self, name: str, issued: Iterable[Issued], term: Term, now: datetime
+        self,
+        name: str,
+        issued: Iterable[Issued],
+        term: Term,
+        now: datetime,
+        checked_by: Reporters = NOBODY,
     ) -> "CaMaterial":
-        """The CA after all that is to be done now. `name` is the subject of its certificates."""
+        """The CA after all that is to be done now. `name` is the subject of its certificates; the
+        others as for `next_step`."""
         ca, leaves = self, tuple(issued)
         for _ in range(MAX_STEPS):
-            step, done = next_step(ca.facts, leaves, term, now)
+            step, done = next_step(ca.facts, leaves, term, now, checked_by)
             if step is Step.NOTHING:
                 break
             logger.info("ca_changed", extra={"ca": name, "step": step.value})

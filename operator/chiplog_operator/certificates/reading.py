@@ -2,15 +2,29 @@
 
 from dataclasses import dataclass, field, replace
 
+from cryptography.exceptions import UnsupportedAlgorithm
+
+from chiplog_core.certificates.authority import Request
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.certificates import CertificateAndKey
 from chiplog_core.naming import names
 from chiplog_kube import kinds
-from chiplog_kube.api import ApiError, KubeApi, Manifest, Unavailable, get_or_none
+from chiplog_kube.api import (
+    ApiError,
+    Forbidden,
+    KubeApi,
+    Manifest,
+    Unavailable,
+    get_or_none,
+)
+from chiplog_operator.certificates.facts import read_certificates
+from chiplog_operator.certificates.issuing import key_id, read_key
 from chiplog_operator.certificates.material import CaMaterial, LeafMaterial
 from chiplog_operator.certificates.secrets import (
     CERTIFICATE_REQUESTS,
     KEY_REQUESTS,
+    SERVER_REQUESTS,
     bytes_of,
     requests_of,
     secret_of,
@@ -40,6 +54,12 @@ class Found:
     cluster_ca: CaMaterial | None = None
     clients_ca: CaMaterial | None = None
     servers: dict[BrokerId, LeafMaterial] = field(default_factory=dict)
+    servers_requests: frozenset[Request] = frozenset()
+    """What annotations ask for of the brokers' certificates."""
+    servers_fulfilled: frozenset[Request] = frozenset()
+    """Requests that were carried out since the Secrets were read."""
+    given_problems: tuple[str, ...] = ()
+    """Why certificates of users cannot be mounted or used."""
 
 
 class SecretsReader:
@@ -55,8 +75,38 @@ class SecretsReader:
             found.clients_ca = await self._read_ca(cluster, wishes.clients_ca, needs_key=False)
         if wishes.cluster_ca is not None:
             found.cluster_ca = await self._read_ca(cluster, wishes.cluster_ca, needs_key=True)
-            found.servers = await self._read_servers(cluster, found.cluster_ca)
+            name = names.broker_certificates(cluster.metadata.name)
+            secret = await self._get(cluster, name, is_ours=True)
+            found.servers = _servers(secret, found.cluster_ca)
+            found.servers_requests = requests_of(secret, SERVER_REQUESTS)
+        problems = [await self._problem_of(cluster, *one) for one in wishes.given]
+        found.given_problems = tuple(filter(None, problems))
         return found
+
+    async def _problem_of(
+        self, cluster: BrokerCluster, listener: str, given: CertificateAndKey
+    ) -> str:
+        """Why brokers would not start with a user's certificate; empty if nothing is known: with
+        `secretsOfClusters` the operator may not read it. Raises `Unavailable`."""
+        namespace = cluster.metadata.namespace
+        try:
+            secret = await get_or_none(self._api, kinds.SECRETS, namespace, given.secret_name)
+        except Forbidden:
+            return ""
+        data = (secret or {}).get("data") or {}
+        lacking = [one for one in (given.certificate, given.key) if not data.get(one)]
+        if secret is None:
+            why = "does not exist"
+        elif lacking:
+            why = f"has no entry {' and no entry '.join(lacking)}"
+        elif not _may_belong_together(secret, given):
+            why = f"has a key in {given.key} that is not that of the certificate"
+        else:
+            return ""
+        return (
+            f"Secret {given.secret_name} {why}: correct it, or configuration.brokerCertChainAndKey "
+            f"of listener {listener}; no broker restarts before"
+        )
 
     async def read_clients_ca(self, cluster: BrokerCluster, wish: Wish) -> CaMaterial:
         """The clients CA with its key, to issue certificates of users. Raises `Unusable`, `Taken`
@@ -95,28 +145,6 @@ class SecretsReader:
                 f"{wish.names.key_secret} cannot be parsed ({error}): {remedy}"
             ) from error
 
-    async def _read_servers(
-        self, cluster: BrokerCluster, ca: CaMaterial
-    ) -> dict[BrokerId, LeafMaterial]:
-        """The brokers' certificates. Broken ones are left out, so that they are issued again."""
-        name = names.broker_certificates(cluster.metadata.name)
-        secret = await self._get(cluster, name, is_ours=True)
-        found = {}
-        for entry in (secret or {}).get("data") or {}:
-            number, _, suffix = entry.partition(".")
-            if suffix != "crt" or not number.isdecimal():
-                continue
-            broker_id = BrokerId(int(number))
-            try:
-                certificate = text_of(secret, certificate_entry(broker_id))
-                key = text_of(secret, key_entry(broker_id))
-            except ValueError:
-                continue
-            server = LeafMaterial.read(certificate, key, ca.certificates)
-            if server is not None:
-                found[broker_id] = server
-        return found
-
     async def _get(self, cluster: BrokerCluster, name: str, *, is_ours: bool) -> Manifest | None:
         """A Secret; None if there is none. Raises `Taken` if it should be ours and is not."""
         try:
@@ -128,6 +156,35 @@ class SecretsReader:
         if is_ours and found is not None:
             check_ours(kinds.SECRETS, found, secret_of(cluster, name, {}))
         return found
+
+
+def _servers(secret: Manifest | None, ca: CaMaterial) -> dict[BrokerId, LeafMaterial]:
+    """The brokers' certificates. Broken ones are left out, so that they are issued again."""
+    found = {}
+    for entry in (secret or {}).get("data") or {}:
+        number, _, suffix = entry.partition(".")
+        if suffix != "crt" or not number.isdecimal():
+            continue
+        broker_id = BrokerId(int(number))
+        try:
+            certificate = text_of(secret, certificate_entry(broker_id))
+            key = text_of(secret, key_entry(broker_id))
+        except ValueError:
+            continue
+        server = LeafMaterial.read(certificate, key, ca.certificates)
+        if server is not None:
+            found[broker_id] = server
+    return found
+
+
+def _may_belong_together(secret: Manifest, given: CertificateAndKey) -> bool:
+    """Whether a key may be that of the certificate: a form that cannot be parsed here may be one
+    that brokers can."""
+    try:
+        certificate = read_certificates(text_of(secret, given.certificate))[0].public_key()
+        return key_id(read_key(text_of(secret, given.key)).public_key()) == key_id(certificate)
+    except (ValueError, UnsupportedAlgorithm):
+        return True
 
 
 def _truststore(secret: Manifest | None) -> Truststore:

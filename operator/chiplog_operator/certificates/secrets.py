@@ -21,6 +21,8 @@ CERTIFICATE_REQUESTS: Final = frozenset({Request.RENEW, Request.REMOVE_OLD})
 changes then. So the write that fulfils a request also takes it back."""
 KEY_REQUESTS: Final = frozenset({Request.REPLACE})
 """The same of the Secret with the private key."""
+SERVER_REQUESTS: Final = frozenset({Request.RENEW})
+"""The same of the Secret with the certificates of brokers."""
 IS_SET: Final = "true"
 IS_DONE: Final = "false"
 

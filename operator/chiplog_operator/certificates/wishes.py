@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from chiplog_core.certificates.authority import Term
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.model.certificates import CertificateAuthority
+from chiplog_core.model.certificates import CertificateAndKey, CertificateAuthority
 from chiplog_operator.certificates.secrets import AuthorityNames
 
 
@@ -30,6 +30,8 @@ class Wishes:
 
     cluster_ca: Wish | None
     clients_ca: Wish | None
+    given: tuple[tuple[str, CertificateAndKey], ...] = ()
+    """The certificates of users: the name of each listener that shows one, and where it is."""
 
     @classmethod
     def of(cls, cluster: BrokerCluster) -> "Wishes":
@@ -46,10 +48,14 @@ class Wishes:
             )
             if any(listener.asks_for_certificates for listener in spec.listeners)
             else None,
+            given=tuple(
+                (listener.name, listener.own_certificate)
+                for listener in spec.listeners
+                if listener.own_certificate is not None
+            ),
         )
 
 
 def needs_certificates(cluster: BrokerCluster) -> bool:
-    """Whether the cluster has CAs. Listeners for which a user provides the certificate need none,
-    unless their clients authenticate with TLS."""
+    """Whether brokers mount certificates."""
     return Wishes.of(cluster) != Wishes(cluster_ca=None, clients_ca=None)

@@ -228,7 +228,7 @@ class Credentials:
         why = None
         if material is not None and term is not None:
             facts = None if leaf is None else leaf.facts
-            why = why_issued(facts, frozenset(), material.facts, term, now)
+            why = why_issued(facts, frozenset(), material.facts, term, now, checked_by=ca.brokers)
             if why is not None:
                 log_issue(f"user {name}", why)
                 leaf = LeafMaterial.issue_to_client(material, name, term, now)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from chiplog_core.certificates.reports import Reporters
 from chiplog_core.model.actions import Report
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
@@ -48,6 +49,8 @@ COALESCE_S = 0.1
 RESYNC_S = 30.0
 AFTER_WAIT_S = 2.0
 AFTER_FAULT_S = 10.0
+WHILE_CA_CHANGES_S = 10.0
+"""Users get certificates of a new CA when all brokers trust it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +127,15 @@ class UsersLoop:
                 return RESYNC_S
         problems = await self._write(cluster, admission)
         await self._report(self._reports(cluster, users, unreadable, admission, problems))
+        return self._next_pass_s(has_problems=bool(problems))
+
+    def _next_pass_s(self, *, has_problems: bool) -> float:
+        """The seconds to the next pass if nothing changes."""
         if self._credentials.are_pending:
             return 0.0
-        return AFTER_WAIT_S if self._credentials.are_waiting or problems else RESYNC_S
+        if self._credentials.are_waiting or has_problems:
+            return AFTER_WAIT_S
+        return WHILE_CA_CHANGES_S if self._authority.waits_for_brokers else RESYNC_S
 
     def _last_readable(self, metadata: Metadata) -> BrokerCluster | None:
         """The BrokerCluster. While it cannot be parsed, that is what it was before, because deleted
@@ -161,7 +170,9 @@ class UsersLoop:
                 raise
             await self._write_list_only(cluster, admission)
             return (_not_written(str(error)),)
-        ca = await self._authority.read(cluster)
+        brokers, unreadable = self._parts.observer.brokers(self._key)
+        reporters = Reporters.of(brokers, unreadable=unreadable)
+        ca = await self._authority.read(cluster, reporters)
         await self._credentials.update(cluster, users, ca, stored)
         issued = self._credentials.issued(users)
         if issued is not None:

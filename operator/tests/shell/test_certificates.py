@@ -11,7 +11,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from chiplog_core.certificates.authority import PUBLISHED_FOR
+from chiplog_core.ids import BrokerId, Incarnation, Session
+from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.broker_status import BrokerStatus
+from chiplog_core.model.metadata import Metadata
 from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Manifest, Unavailable
@@ -19,9 +23,12 @@ from chiplog_operator.apply import Applied
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.certificates.issuing import Validity, new_key, sign_authority
 from chiplog_operator.certificates.keeper import READ_AGAIN_S
-from tests.shell.test_apply import IDS, Shell
+from tests.shell import test_apply
+from tests.shell.test_apply import IDS
 
 DAY_S = 86_400.0
+QUIET = Applied(requeue_after_s=READ_AGAIN_S)
+"""Nothing is wrong, and Secrets are read again."""
 TLS = {"name": "tls", "type": "internal", "port": 9093, "tls": True}
 MUTUAL = {**TLS, "authentication": {"type": "tls"}}
 NAMES = {
@@ -32,6 +39,29 @@ NAMES = {
     "demo-clients-ca-cert",
     "demo-internal",
 }
+
+
+def older(number: BrokerId) -> Broker:
+    """A broker of a version that does not report its certificates."""
+    process = Incarnation(f"{number:032x}")
+    spec = BrokerSpec(
+        cluster="demo",
+        cluster_id="abc",
+        broker_id=number,
+        intent=BrokerIntent.SERVE,
+        admitted_incarnation=process,
+        session=Session(1),
+    )
+    status = BrokerStatus(incarnation=process, session=Session(1))
+    metadata = Metadata(name=f"demo-{number}", namespace="shop")
+    return Broker(metadata=metadata, spec=spec, status=status)
+
+
+class Shell(test_apply.Shell):
+    """With brokers of an older version, unless a test gives others."""
+
+    async def apply(self, cluster: BrokerCluster, ids: Any = IDS, brokers: Any = None) -> Applied:
+        return await super().apply(cluster, ids, brokers or {one: older(one) for one in ids})
 
 
 @pytest.fixture
@@ -99,7 +129,7 @@ def test_a_cluster_with_tls_has_cas_and_a_certificate_for_each_broker(
 ) -> None:
     async def scenario() -> list[str]:
         cluster = await shell.cluster(listeners=[MUTUAL])
-        assert await shell.apply(cluster) == Applied()
+        assert await shell.apply(cluster) == QUIET
         return await shell.writes_of_a_second_time(cluster)
 
     assert bench.run(scenario()) == []
@@ -154,7 +184,7 @@ def test_certificates_are_renewed_and_no_pod_is_restarted(bench: Any, shell: She
         (revision,) = revisions(shell, cluster)
         await later(bench, shell, cluster, 334 * DAY_S)
         assert (certificates(bench, "demo-cluster-ca-cert"), serial(bench)) == ([ca], first)
-        assert await later(bench, shell, cluster, DAY_S) == Applied()
+        assert await later(bench, shell, cluster, DAY_S) == QUIET
         (renewed,) = certificates(bench, "demo-cluster-ca-cert")
         assert renewed.not_valid_after_utc > ca.not_valid_after_utc
         assert renewed.public_key() == ca.public_key()
@@ -218,6 +248,49 @@ def test_a_renewal_that_is_asked_for_is_made_once(bench: Any, shell: Shell) -> N
     bench.run(scenario())
 
 
+def test_the_certificates_of_brokers_are_renewed_on_request(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        await shell.apply(cluster)
+        (ca,) = certificates(bench, "demo-cluster-ca-cert")
+        first = [serial(bench, one) for one in IDS]
+        key = entry(bench, "demo-broker-certs", "1.key")
+        await annotate(bench, "demo-broker-certs", labels.FORCE_RENEW)
+        await later(bench, shell, cluster, READ_AGAIN_S)
+        second = [serial(bench, one) for one in IDS]
+        assert not set(first) & set(second)
+        assert entry(bench, "demo-broker-certs", "1.key") != key
+        assert certificates(bench, "demo-cluster-ca-cert") == [ca]
+        for _ in range(2):
+            await later(bench, Shell(bench), cluster, READ_AGAIN_S)
+        assert [serial(bench, one) for one in IDS] == second, "once"
+
+    bench.run(scenario())
+
+
+def test_a_request_for_certificates_waits_until_clients_know_the_new_ca(
+    bench: Any, shell: Shell
+) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        await shell.apply(cluster)
+        first = serial(bench)
+        await annotate(bench, "demo-cluster-ca", labels.FORCE_REPLACE)
+        await annotate(bench, "demo-broker-certs", labels.FORCE_RENEW)
+        await later(bench, shell, cluster, READ_AGAIN_S)
+        assert serial(bench) == first
+        await later(bench, shell, cluster, PUBLISHED_FOR.total_seconds())
+        new = serial(bench)
+        assert new != first
+        (leaf,) = certificates(bench, "demo-broker-certs", "1.crt")
+        leaf.verify_directly_issued_by(certificates(bench, "demo-cluster-ca-cert")[0])
+        for _ in range(2):
+            await later(bench, Shell(bench), cluster, READ_AGAIN_S)
+        assert serial(bench) == new, "it was carried out"
+
+    bench.run(scenario())
+
+
 @pytest.mark.parametrize("name", sorted(NAMES - {"demo-internal"}))
 def test_a_secret_of_somebody_else_is_left_alone(bench: Any, shell: Shell, name: str) -> None:
     async def scenario() -> None:
@@ -248,7 +321,7 @@ def test_a_ca_of_the_user_is_used_and_never_written(bench: Any, shell: Shell) ->
                 ("demo-clients-ca-cert", {"ca_crt": pem}),
             )
         ]
-        assert await shell.apply(cluster) == Applied()
+        assert await shell.apply(cluster) == QUIET
         await later(bench, shell, cluster, 700)
         for one in theirs:
             assert bench.one(kinds.SECRETS, one["metadata"]["name"]) == one
@@ -409,10 +482,12 @@ def test_a_broken_certificate_is_issued_again(bench: Any, shell: Shell) -> None:
 
 
 def test_a_listener_with_its_own_certificate_needs_no_ca(bench: Any, shell: Shell) -> None:
-    given_ = {"secretName": "kafka-tls", "certificate": "tls.crt", "key": "tls.key"}
-    own = {**TLS, "configuration": {"brokerCertChainAndKey": given_}}
-    bench.run(shell.apply(bench.run(shell.cluster(listeners=[own]))))
-    assert {one["metadata"]["name"] for one in bench.api.all_of(kinds.SECRETS)} == {"demo-internal"}
+    bench.run(bench.api.create(kinds.SECRETS, kafka_tls(bench), field_manager="them"))
+    bench.run(shell.apply(bench.run(shell.cluster(listeners=[OWN]))))
+    assert {one["metadata"]["name"] for one in bench.api.all_of(kinds.SECRETS)} == {
+        "demo-internal",
+        "kafka-tls",
+    }
     template = bench.one(kinds.STATEFUL_SETS, "demo-broker-2")["spec"]["template"]
     (volume,) = (one for one in template["spec"]["volumes"] if one["name"] == "tls-tls")
     assert volume["secret"]["secretName"] == "kafka-tls"
@@ -420,6 +495,75 @@ def test_a_listener_with_its_own_certificate_needs_no_ca(bench: Any, shell: Shel
         {"key": "tls.crt", "path": "tls.crt"},
         {"key": "tls.key", "path": "tls.key"},
     ]
+
+
+GIVEN = {"secretName": "kafka-tls", "certificate": "tls.crt", "key": "tls.key"}
+OWN = {**TLS, "configuration": {"brokerCertChainAndKey": GIVEN}}
+
+
+def kafka_tls(bench: Any, key: str = "") -> Manifest:
+    """The Secret that `OWN` names, with another key if it is given."""
+    own = new_key()
+    return given("kafka-tls", tls_crt=authority(bench, own), tls_key=key or own)
+
+
+def without(secret: Manifest, entry: str) -> Manifest:
+    data = {name: one for name, one in secret["data"].items() if name != entry}
+    return {**secret, "data": data}
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        (lambda _: None, "Secret kafka-tls does not exist: "),
+        (lambda bench: without(kafka_tls(bench), "tls.key"), "has no entry tls.key: "),
+        (lambda bench: kafka_tls(bench, new_key()), "has a key in tls.key that is not that of"),
+    ],
+)
+def test_no_broker_restarts_for_a_certificate_that_it_could_not_use(
+    bench: Any, shell: Shell, broken: Any, problem: str
+) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[OWN, {**TLS, "name": "issued", "port": 9094}])
+        plain = replace(cluster, spec=replace(cluster.spec, listeners=()))
+        await shell.apply(plain)
+        before = bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["spec"]
+        if (secret := broken(bench)) is not None:
+            await bench.api.create(kinds.SECRETS, secret, field_manager="them")
+        (found,) = (await shell.apply(cluster)).problems
+        assert problem in found
+        assert "of listener tls; no broker restarts before" in found
+        assert bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["spec"] == before
+        assert revisions(shell, cluster) == set()
+        # What the operator issues itself does not wait for that.
+        assert len(certificates(bench, "demo-broker-certs", "1.crt")) == 1
+        if secret is not None:
+            await bench.api.delete(kinds.SECRETS, "shop", "kafka-tls")
+        await bench.api.create(kinds.SECRETS, kafka_tls(bench), field_manager="them")
+        bench.clock.jump(READ_AGAIN_S)
+        assert (await shell.apply(cluster)).problems == ()
+        assert bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["spec"] != before
+
+    bench.run(scenario())
+
+
+@pytest.mark.parametrize("is_forbidden", [True, False])
+def test_a_certificate_that_the_operator_cannot_judge_is_used(
+    bench: Any, shell: Shell, *, is_forbidden: bool
+) -> None:
+    """It may be forbidden to read it, or in a form that only brokers know."""
+
+    async def scenario() -> None:
+        if is_forbidden:
+            bench.api.fault = lambda call: Forbidden("no") if call.name == "kafka-tls" else None
+        else:
+            odd = given("kafka-tls", tls_crt="odd", tls_key="odd")
+            await bench.api.create(kinds.SECRETS, odd, field_manager="them")
+        cluster = await shell.cluster(listeners=[OWN])
+        assert (await shell.apply(cluster)).problems == ()
+        assert len(revisions(shell, cluster)) == 1
+
+    bench.run(scenario())
 
 
 def test_the_status_has_the_ca_and_the_metrics_its_end(bench: Any) -> None:

@@ -36,6 +36,7 @@ from chiplog_core.planner.brokers.volume_losses import losing_volumes
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.leadership.leader_orders import is_in_force
 from chiplog_core.planner.moves.wanted_replicas import leaving_brokers
+from chiplog_core.planner.reports.certificate_report import certificate_verdicts
 from chiplog_core.planner.reports.other_reports import published, with_verdicts
 from chiplog_core.planner.reports.roll_report import (
     requested_restarts_text,
@@ -154,6 +155,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
             *_not_rebalanced(facts.world),
             *_losing_volumes(facts.world),
             *_sharing(facts.counts),
+            *certificate_verdicts(facts.world),
         ]
     )
     verdicts += _disk_pressure(facts.world)
