@@ -1,22 +1,20 @@
 """TLS with client libraries as their users configure them."""
 
 import gc
-import json
-import subprocess
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from e2e.clients.by_kafka_python import KafkaConsumer, KafkaError, KafkaProducer
 from e2e.clients.by_librdkafka import QUIET, must_arrive
 from e2e.clients.standalone import StandaloneBroker
+from e2e.clients.tls import Load, s_client, serial
 from e2e.clients.topics import create_topic
 from e2e.kafka.certificates import Authority, Issued
 from e2e.kafka.ports import LOOPBACK, free_ports
@@ -223,94 +221,10 @@ def test_a_client_without_a_certificate_is_refused(tls: TlsBroker, tmp_path: Pat
     assert kafka_python_is_refused(tls.address("mtls"), files)
 
 
-def s_client(address: str, *options: str | Path) -> str:
-    """What openssl prints of a connection."""
-    done = subprocess.run(
-        ["openssl", "s_client", "-connect", address, *options],
-        input=b"",
-        capture_output=True,
-        timeout=20,
-        check=False,
-    )
-    return (done.stdout + done.stderr).decode(errors="replace")
-
-
 @pytest.mark.parametrize("version", ["-tls1", "-tls1_1"])
 def test_old_versions_are_refused(tls: TlsBroker, version: str) -> None:
     options = (version, "-cipher", "ALL:@SECLEVEL=0")
     assert "alert protocol version" in s_client(tls.address("tls12"), *options)
-
-
-class Load:
-    """Produces and consumes with two connected clients, until it is stopped."""
-
-    def __init__(self, address: str, files: Files, topic: str) -> None:
-        settings: Mapping[str, Any] = {
-            "bootstrap.servers": address,
-            "statistics.interval.ms": 200,
-            "stats_cb": self._count_disconnects,
-            **files.librdkafka(),
-        }
-        self._producer = Producer({"enable.idempotence": True, "linger.ms": 5, **settings})
-        self._consumer = Consumer({"group.id": "load", "auto.offset.reset": "earliest", **settings})
-        self._consumer.subscribe([topic])
-        self._topic = topic
-        self.acknowledged: list[bytes] = []
-        self.read: list[bytes] = []
-        self.disconnects: dict[str, int] = {}
-        """How often each client has lost connections."""
-        self._stopping = threading.Event()
-        self._threads = [threading.Thread(target=one) for one in (self._produce, self._consume)]
-
-    def __enter__(self) -> "Load":
-        for one in self._threads:
-            one.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        for one in self._threads:
-            one.join(60)
-
-    def _count_disconnects(self, statistics: str) -> None:
-        told = json.loads(statistics)
-        self.disconnects[told["name"]] = sum(one["disconnects"] for one in told["brokers"].values())
-
-    def _produce(self) -> None:
-        def delivered(error: Any, message: "Message[bytes, bytes]") -> None:
-            if error is None:
-                self.acknowledged.append(message.value() or b"")
-
-        number = 0
-        while not self._stopping.is_set():
-            self._producer.produce(self._topic, b"%08d" % number, on_delivery=delivered)
-            self._producer.poll(0.002)
-            number += 1
-        self._producer.flush(30)
-
-    def _consume(self) -> None:
-        deadline_s = time.monotonic() + 120
-        while time.monotonic() < deadline_s:
-            self.read += [
-                one.value() or b""
-                for one in self._consumer.consume(500, timeout=0.5)
-                if one.error() is None
-            ]
-            producer_ended = not self._threads[0].is_alive()
-            if producer_ended and len(self.read) >= len(self.acknowledged):
-                break
-        self._consumer.close()
-
-
-def serial(address: str) -> str:
-    printed = s_client(address)
-    shown = subprocess.run(
-        ["openssl", "x509", "-noout", "-serial"],
-        input=printed.encode(),
-        capture_output=True,
-        check=True,
-    )
-    return shown.stdout.decode()
 
 
 def wait_for_another(address: str, before: str) -> str:
@@ -331,7 +245,7 @@ def test_certificates_and_cas_are_replaced_under_load(tmp_path: Path) -> None:
         assert "Verify return code" in accepted
         assert saved.exists()
         assert "Reused" in s_client(address, *identity, "-tls1_2", "-sess_in", saved)
-        with Load(address, old, TOPIC) as load:
+        with Load({"bootstrap.servers": address, **old.librdkafka()}, TOPIC) as load:
             wait_until(lambda: len(load.read) > 500)
             served = serial(address)
             for _ in range(3):
@@ -349,6 +263,7 @@ def test_certificates_and_cas_are_replaced_under_load(tmp_path: Path) -> None:
             lost = dict(load.disconnects)
         assert sorted(load.read) == sorted(load.acknowledged)
         assert len(load.read) > 1000
+        assert load.errors == []
         refused = s_client(address, *identity, "-tls1_2", "-sess_in", saved)
         assert "Reused" not in refused
         assert "alert" in refused
