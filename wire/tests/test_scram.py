@@ -16,9 +16,11 @@ from chiplog_wire.scram import (
     ScramCredential,
     ScramServer,
     derived_keys,
+    escaped,
     new_nonce,
     salted_password,
     saslprep,
+    unescaped,
 )
 
 SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
@@ -138,6 +140,9 @@ def test_a_signature_before_the_proof_proves_nothing() -> None:
         b"n,,n=,r=abc",
         b"n,,n=user,r=",
         b"n,,n=user,r=" + b"a" * 5000,
+        b"n,,n=user,r=abc" + b",x=y" * 20,
+        b"n,,n=user=,r=abc",
+        b"n,,n==3D=,r=abc",
     ],
 )
 def test_first_messages_that_are_refused(message: bytes) -> None:
@@ -150,6 +155,21 @@ def test_first_messages_that_are_refused(message: bytes) -> None:
 )
 def test_first_messages_that_are_answered(message: bytes) -> None:
     assert server(SHA_256, "pencil").respond(message).startswith(b"r=abc" + SERVER_NONCE)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (b"a=3Db=2Cc", "a=b,c"),
+        (b"=3D3D", "=3D"),
+        (b"=3D2C", "=2C"),
+        (b"=2C3D", ",3D"),
+        (b"=3D=3D=2C=2C", "==,,"),
+    ],
+)
+def test_names_are_unescaped_once(written: bytes, name: str) -> None:
+    assert unescaped(written) == name
+    assert escaped(name) == written
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ a `TimedService` checks the time of later requests, and has the client log in ag
 """
 
 import asyncio
+import struct
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -17,7 +18,7 @@ from chiplog_broker.server.connection import Answer, AnyRequest, Connection, Ser
 from chiplog_broker.server.peer import Peer
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ProtocolViolation
-from chiplog_wire.protocol.requests import Request, RequestHeader
+from chiplog_wire.protocol.requests import Request, RequestHeader, parse_request
 from chiplog_wire.protocol.writer import INT32
 from chiplog_wire.scram import AuthenticationFailed
 
@@ -29,6 +30,13 @@ _ANSWERED: Final = {
     SaslState.HANDSHAKE: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
     SaslState.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
 }
+# Requests of a login other than a token are small. Text may take four times as much memory as in
+# its frame, which has up to `UNAUTHENTICATED_MAX_BYTES` for a token.
+MAX_REQUEST_BYTES: Final = 4 * 1024
+MAX_CLIENT_ID_BYTES: Final = 1024
+# API, (version, correlation id), length of the client id
+_KEY_AND_LENGTH: Final = struct.Struct(">h6xh")
+
 # The header given to a token that arrives without one (SaslHandshake 0).
 _BARE_TOKEN: Final = RequestHeader(APIS[ApiKey.SASL_AUTHENTICATE], 0, 0, None)
 
@@ -64,6 +72,7 @@ class Gate:
     def connected(self, connection: Connection) -> Peer | None:
         """Register a new connection, whose login begins; None if the service refuses it."""
         self._connection = connection
+        connection.parse = login_request
         peer = self._service.connected(connection)
         if peer is not None:
             peer.sasl = self._session
@@ -185,6 +194,20 @@ class TimedService:
         if self._clock.monotonic_s() > self._expires_s:
             raise ProtocolViolation(EXPIRED)
         return self._service.start(request, peer)
+
+
+def login_request(frame: memoryview) -> AnyRequest:
+    """Parse a request of a client that has not logged in. Raises `ProtocolViolation`, also for one
+    that is larger than those of a login are."""
+    if len(frame) >= _KEY_AND_LENGTH.size:
+        key, client_id_bytes = _KEY_AND_LENGTH.unpack_from(frame)
+        is_large = len(frame) > MAX_REQUEST_BYTES and key != ApiKey.SASL_AUTHENTICATE
+        if is_large or client_id_bytes > MAX_CLIENT_ID_BYTES:
+            raise ProtocolViolation(
+                f"a request of {len(frame)} bytes, with a client id of {client_id_bytes}, was sent "
+                "before the login was complete"
+            )
+    return parse_request(frame)
 
 
 def bare(token: bytes) -> bytes:

@@ -20,7 +20,11 @@ from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.dispatch import Dispatcher
-from chiplog_broker.server.gate import LOGIN_TIMEOUT_S
+from chiplog_broker.server.gate import (
+    LOGIN_TIMEOUT_S,
+    MAX_CLIENT_ID_BYTES,
+    MAX_REQUEST_BYTES,
+)
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.metrics import RequestMetrics
@@ -325,6 +329,29 @@ def test_frames_are_small_before_a_login_and_large_after() -> None:
             stranger.writer.write(struct.pack(">i", UNAUTHENTICATED_MAX_BYTES + 1))
             assert await stranger.is_closed()
             stranger.writer.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("client_id_bytes", "frame_bytes"),
+    [(MAX_CLIENT_ID_BYTES + 1, 0), (-1, MAX_REQUEST_BYTES)],
+)
+def test_what_would_take_much_memory_is_refused_before_it_is_decoded(
+    client_id_bytes: int, frame_bytes: int
+) -> None:
+    async def scenario() -> None:
+        async with listening(internal()) as (kit, client):
+            head = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 7, client_id_bytes)
+            client.say(head + b"a" * max(client_id_bytes, frame_bytes))
+            assert await client.is_closed()
+            assert kit.metrics.violations_total == 1
+            longest = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 7, MAX_CLIENT_ID_BYTES)
+            other = await kit.connect()
+            other.say(longest + b"a" * MAX_CLIENT_ID_BYTES)
+            assert (await other.answer(ApiKey.API_VERSIONS, 0)).error_code is ErrorCode.none
+            assert (await other.log_in()).error_code is ErrorCode.none
+            other.writer.close()
 
     asyncio.run(scenario())
 

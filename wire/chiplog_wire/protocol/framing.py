@@ -27,14 +27,18 @@ OTHER_REQUEST_MAX_BYTES: Final = 8 * 1024 * 1024
 """The largest request that is not a Produce. Only record batches make a request large: one that
 names 40,000 partitions, each with 150 bytes of metadata, takes 7 MB."""
 
-UNAUTHENTICATED_MAX_BYTES: Final = 64 * 1024
-"""The largest frame before authentication (CVE-2022-34917 shows why it is small)."""
+UNAUTHENTICATED_MAX_BYTES: Final = 24 * 1024
+"""The largest frame before authentication (CVE-2022-34917 shows why it is small).
+
+It is in memory twice, as a frame and as the token in it, and together they must stay below 64 KiB.
+The tokens of mechanisms have at most a few KiB."""
 
 _PREFIX: Final = struct.Struct(">i")
 _PREFIX_AND_KEY: Final = struct.Struct(">ih")
 _INITIAL_BYTES: Final = 4 * 1024
 _GROWTH: Final = 4
-# Reads that fill the buffer make it grow up to here, to save system calls.
+# Reads that fill the buffer make it grow up to here, or to the largest frame if that is smaller, to
+# save system calls.
 _BULK_BYTES: Final = 256 * 1024
 # If one large frame made the buffer larger than this, it is released after the frame.
 _RETAINED_BYTES: Final = 2 * 1024 * 1024
@@ -257,8 +261,9 @@ class FrameReader:
                 # buffer, another one would follow at once, before the frame is used.
                 frame_bytes += _ROUNDED_TO_BYTES - frame_bytes % _ROUNDED_TO_BYTES
             return max(capacity, frame_bytes, _INITIAL_BYTES)
-        if self._filled and capacity < _BULK_BYTES:
-            wanted = capacity * _GROWTH
+        bulk_bytes = min(_BULK_BYTES, _PREFIX.size + self.max_frame_bytes)
+        if self._filled and capacity < bulk_bytes:
+            wanted = min(capacity * _GROWTH, bulk_bytes)
             if self.memory is None or self.memory.may_grow(wanted - capacity):
                 return wanted
         return capacity

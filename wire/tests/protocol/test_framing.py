@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ProtocolViolation
-from chiplog_wire.protocol.framing import OTHER_REQUEST_MAX_BYTES, FrameReader
+from chiplog_wire.protocol.framing import (
+    OTHER_REQUEST_MAX_BYTES,
+    UNAUTHENTICATED_MAX_BYTES,
+    FrameReader,
+)
 
 
 def framed(payload: bytes) -> bytes:
@@ -193,6 +197,16 @@ def test_bulk_traffic_grows_the_reads() -> None:
             while reader.next_frame() is not None:
                 pass
     assert len(reader.get_buffer(-1)) == 256 * 1024
+
+
+def test_bulk_traffic_before_authentication_grows_no_buffer_beyond_its_largest_frame() -> None:
+    reader = FrameReader(UNAUTHENTICATED_MAX_BYTES)
+    data = framed(b"z" * 96) * 50_000
+    while data:
+        data = data[write(reader, data) :]
+        while reader.next_frame() is not None:
+            pass
+    assert reader.capacity_bytes == UNAUTHENTICATED_MAX_BYTES + 4
 
 
 def test_trim_gives_memory_back_only_when_nothing_waits() -> None:
