@@ -182,8 +182,8 @@ spark-throughput: setup ## What 1, 2 and 4 splits of a partition bring to Spark 
 	$(BIN)/python -m e2e.spark.throughput $(MEGABYTES)
 
 .PHONY: fuzz
-fuzz: setup ## Long form: a million mutated frames, 1,000 random messages of each API and version
-	CHIPLOG_FUZZ_FRAMES=1000000 CHIPLOG_CODEC_MESSAGES=1000 $(BIN)/pytest --timeout=1800 wire/tests/protocol
+fuzz: setup ## Long form: a million mutated frames, a million to a broker (logins, ACLs, TLS), 1,000 random messages of each API and version
+	CHIPLOG_FUZZ_FRAMES=1000000 CHIPLOG_CODEC_MESSAGES=1000 $(BIN)/pytest --timeout=1800 wire/tests/protocol broker-image/tests/fuzz
 
 .PHONY: test
 test: ## Everything, short forms: what CI runs

@@ -18,20 +18,10 @@ from chiplog_wire.protocol.codec import schema
 from chiplog_wire.protocol.errors import ProtocolViolation
 from chiplog_wire.protocol.framing import FrameReader
 from chiplog_wire.protocol.requests import Request, parse_request
+from tests.mutations import mutated_frame
 
 FRAMES = int(os.environ.get("CHIPLOG_FUZZ_FRAMES", "20000"))
 PARTS = 20
-
-HOSTILE = [
-    b"\xff\xff\xff\xff\x0f",
-    b"\x80\x80\x80\x80\x80\x80",
-    b"\x7f\xff\xff\xff",
-    b"\xff\xff\xff\xfe",
-    b"\xff\xff",
-    b"\x80\x00\x00\x00",
-    b"\x00",
-    b"\xc3\x28",
-]
 
 
 @pytest.fixture(scope="module")
@@ -58,33 +48,12 @@ def frames(
     return valid_frames
 
 
-def mutate(frame: bytes, chance: random.Random) -> bytes:
-    data = bytearray(frame)
-    for _ in range(chance.choice([1, 1, 1, 2, 4, 8])):
-        position = chance.randrange(len(data) + 1)
-        match chance.randrange(6):
-            case 0:
-                data[position : position + 1] = chance.randbytes(1)
-            case 1:
-                hostile = chance.choice(HOSTILE)
-                data[position : position + len(hostile)] = hostile
-            case 2:
-                data[position:position] = chance.choice(HOSTILE)
-            case 3:
-                del data[position : position + chance.choice([1, 2, 4, 16])]
-            case 4:
-                del data[position:]
-            case 5:
-                data[position:position] = data[: chance.randrange(64)]
-    return bytes(data)
-
-
 @pytest.mark.parametrize("part", range(PARTS))
 def test_mutated_frames(part: int, frames: list[bytes]) -> None:
     chance = random.Random(part)  # noqa: S311 - reproducible, not secret
     refused = 0
     for _ in range(FRAMES // PARTS):
-        frame = mutate(chance.choice(frames), chance)
+        frame = mutated_frame(chance.choice(frames), chance)
         try:
             request = parse_request(memoryview(frame))
             if isinstance(request, Request):
