@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from e2e.bench import lines, moves, three_brokers
+from e2e.bench import lines, moves, three_brokers, tls
 from e2e.bench.compaction import compaction
 from e2e.bench.group_reader import read_in_group
 from e2e.bench.groups import groups
@@ -237,11 +237,14 @@ EXPERIMENTS: dict[str, Experiment] = {
             cpu=lines.PRODUCE_CPU,
         )
     ),
+    "tls-produce": on_both(tls.produce),
     "librdkafka": on_both(produce_by_librdkafka),
     "one-record": on_both(produce_one_by_one),
     "consume-100": partial(consuming, size=100, records=5_000_000, measure=consume_small),
     "consume-1000": partial(consuming, size=1000, records=1_000_000, measure=consume_large),
+    "tls-consume": partial(consuming, size=1000, records=1_000_000, measure=tls.consume),
     "group": partial(consuming, size=1000, records=1_000_000, measure=consume_in_group),
+    "tls-readers": partial(consuming, size=1000, records=1_000_000, measure=tls.readers),
     "latency": on_both(end_to_end),
     "fsync": lambda rig: Sides(
         partial(produce, rig, rig.ours_fsync, size=1000, records=300_000, rate=lines.FSYNC_RATE),

@@ -38,10 +38,16 @@ class Count:
     answers: int = 0
 
 
-def request(session: tuple[int, int], topics: Topics, wait_ms: int) -> bytes:
+def request(
+    session: tuple[int, int],
+    topics: Topics,
+    wait_ms: int,
+    partition_bytes: int = PARTITION_BYTES,
+) -> bytes:
     """A Fetch request with its length, which adds all partitions of `topics` from offset 0 on.
 
     `session` is (session id, session epoch). Empty `topics` fetch what the session already has.
+    `partition_bytes` is wanted of each partition at most.
     """
     parts = [
         HEADER.pack(FETCH, VERSION, 1, -1),
@@ -52,7 +58,7 @@ def request(session: tuple[int, int], topics: Topics, wait_ms: int) -> bytes:
         parts.append(struct.pack(">h", len(name)) + name.encode())
         parts.append(struct.pack(">i", partitions))
         parts += [
-            PARTITION.pack(index, NEVER, 0, NEVER, PARTITION_BYTES) for index in range(partitions)
+            PARTITION.pack(index, NEVER, 0, NEVER, partition_bytes) for index in range(partitions)
         ]
     parts.append(NO_FORGOTTEN_TOPICS_NO_RACK)
     body = b"".join(parts)

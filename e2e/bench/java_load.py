@@ -31,14 +31,16 @@ class JavaLoad:
     A context manager: the process runs inside the `with` block and is killed after it.
     """
 
-    def __init__(self, output: Path) -> None:
+    def __init__(self, output: Path, ca: Path | None = None) -> None:
+        """`ca` is the file with the CA that it trusts, in orders whose bootstrap is `SSL://…`."""
         self.output = output
+        self.options = OPTIONS if ca is None else (*OPTIONS, f"-Dload.ca={ca}")
         self.child: subprocess.Popen[str]
 
     def __enter__(self) -> Self:
         with self.output.open("ab") as errors:
             self.child = subprocess.Popen(
-                java("Load", OPTIONS, compiled(SOURCE)),
+                java("Load", self.options, compiled(SOURCE)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -61,15 +61,22 @@ def ours_at_most(value: float) -> Goal:
 
 JAVA_PRODUCE_100 = Line("Java produce, 100 B", "rec/s", at_least(1.2), "produce-100")
 JAVA_PRODUCE_1000 = Line("Java produce, 1,000 B", "rec/s", at_least(1.3), "produce-1000")
+TLS_PRODUCE = Line("Java produce, 1,000 B, TLS", "rec/s", at_least(1.0), "tls-produce")
 LIBRDKAFKA_PRODUCE = Line("librdkafka produce, 1 KB", "rec/s", at_least(1.4), "librdkafka")
 ONE_RECORD = Line("Java produce, one record a request", "rec/s", at_least(1.3), "one-record")
 CONSUME_100 = Line("Java consume, 100 B", "rec/s", at_least(1.15), "consume-100")
 CONSUME_1000 = Line("Java consume, 1,000 B", "rec/s", at_least(1.15), "consume-1000")
+TLS_CONSUME = Line("Java consume, 1,000 B, TLS", "rec/s", at_least(0.8), "tls-consume")
 GROUP_1000 = Line("Java ConsumerPerformance in a group, 1,000 B", "rec/s", at_least(1.15), "group")
 PRODUCE_CPU = Line("Broker CPU, produce 1,000 B", "s/GB", at_most(0.5), "produce-1000")
+TLS_PRODUCE_CPU = Line("Broker CPU, produce 1,000 B, TLS", "s/GB", at_most(1.0), "tls-produce")
 CONSUME_CPU = Line("Broker CPU, consume 1,000 B", "s/GB", at_most(0.6), "consume-1000")
+TLS_CONSUME_CPU = Line("Broker CPU, consume 1,000 B, TLS", "s/GB", at_most(1.0), "tls-consume")
 REQUEST_CPU = Line("Broker CPU, one-record request", "µs", ours_at_most(20), "one-record")
 MEMORY = Line("Resident memory after load", "MB", ours_at_most(100), "consume-1000")
+TLS_READERS = Line(
+    "Resident memory, 20 TLS readers that read nothing", "MiB", ours_at_most(256), "tls-readers"
+)
 START_EMPTY = Line("Start to first Metadata, empty", "s", ours_at_most(0.5), "start")
 START_1000 = Line("Start to first Metadata, 1,000 partitions", "s", ours_at_most(2), "start-1000")
 END_TO_END_P50 = Line("End to end, 2,000 x 1 KB/s, p50", "ms", at_most(0.8), "latency")
@@ -116,15 +123,20 @@ COMPACTION_MEMORY = Line("Resident memory after compaction", "MB", ours_at_most(
 LINES = (
     JAVA_PRODUCE_100,
     JAVA_PRODUCE_1000,
+    TLS_PRODUCE,
     LIBRDKAFKA_PRODUCE,
     ONE_RECORD,
     CONSUME_100,
     CONSUME_1000,
+    TLS_CONSUME,
     GROUP_1000,
     PRODUCE_CPU,
+    TLS_PRODUCE_CPU,
     CONSUME_CPU,
+    TLS_CONSUME_CPU,
     REQUEST_CPU,
     MEMORY,
+    TLS_READERS,
     START_EMPTY,
     START_1000,
     END_TO_END_P50,

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from e2e.bench.java_load import JavaLoad
 from e2e.bench.paired import Effort, NotMeasured
+from e2e.bench.tls_listeners import TlsListeners
 from e2e.clients.by_librdkafka import QUIET
 from e2e.clients.topics import create_topic
 from e2e.cluster.console import Refused
@@ -49,7 +50,7 @@ class Rig:
 
     @cached_property
     def ours(self) -> BrokerProcess:
-        return self.start(self.new_ours())
+        return self.start(self.tls.add_to(self.new_ours()))
 
     @cached_property
     def ours_fsync(self) -> BrokerProcess:
@@ -57,7 +58,12 @@ class Rig:
 
     @cached_property
     def kafka(self) -> BrokerProcess:
-        return self.start(self.new_kafka())
+        return self.start(self.tls.add_to(self.new_kafka()))
+
+    @cached_property
+    def tls(self) -> TlsListeners:
+        """The listeners with TLS of `ours` and `kafka`."""
+        return TlsListeners(self.directory / "tls")
 
     @cached_property
     def three_ours(self) -> Members:
@@ -81,7 +87,7 @@ class Rig:
 
     @cached_property
     def java(self) -> JavaLoad:
-        return self.running.enter_context(JavaLoad(self.directory / "java-load"))
+        return self.running.enter_context(JavaLoad(self.directory / "java-load", self.tls.ca))
 
     def new_ours(self, *, fsync: bool = False) -> BrokerProcess:
         """A new broker of our side with its own directory; it is not started."""

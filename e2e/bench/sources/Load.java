@@ -31,9 +31,13 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * consume BOOTSTRAP TOPIC PARTITIONS RECORDS
  * latency BOOTSTRAP TOPIC RECORDS_PER_S SECONDS SIZE
  * </pre>
+ *
+ * With a BOOTSTRAP of the form SSL://HOST:PORT clients use TLS, and trust the CA in the file that the
+ * property load.ca names.
  */
 public final class Load {
     private static final Duration POLL = Duration.ofMillis(200);
+    private static final String TLS = "SSL://";
     private static final long LIMIT_NS = 60_000_000_000L;
 
     private Load() {}
@@ -166,8 +170,7 @@ public final class Load {
     }
 
     private static KafkaProducer<byte[], byte[]> producer(String bootstrap, String batchSize, String lingerMs) {
-        Properties settings = new Properties();
-        settings.put("bootstrap.servers", bootstrap);
+        Properties settings = connection(bootstrap);
         settings.put("acks", "all");
         settings.put("batch.size", batchSize);
         settings.put("linger.ms", lingerMs);
@@ -176,10 +179,21 @@ public final class Load {
 
     /** It belongs to no group: partitions are assigned to it. */
     private static KafkaConsumer<byte[], byte[]> consumer(String bootstrap) {
-        Properties settings = new Properties();
-        settings.put("bootstrap.servers", bootstrap);
+        Properties settings = connection(bootstrap);
         settings.put("enable.auto.commit", "false");
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    private static Properties connection(String bootstrap) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", bootstrap);
+        if (bootstrap.startsWith(TLS)) {
+            settings.put("bootstrap.servers", bootstrap.substring(TLS.length()));
+            settings.put("security.protocol", "SSL");
+            settings.put("ssl.truststore.type", "PEM");
+            settings.put("ssl.truststore.location", System.getProperty("load.ca"));
+        }
+        return settings;
     }
 
     private static byte[] payload(int size) {
