@@ -19,8 +19,8 @@ LANES = {
     "dist": "a release is built, and installed in an empty virtual environment",
     "lifecycle": "the local Kubernetes started, killed and stopped (a part of cluster)",
     "main": "operator and brokers on Kubernetes: topics applied, records produced and consumed",
-    "platform": "charts through their life, GitOps, policies, Prometheus and its alerts, secrets",
-    "security": "users with certificates and passwords, and what they may do",
+    "platform": "charts through their life, GitOps, policies, Prometheus and its alerts",
+    "security": "users with certificates and passwords, what they may do, where secrets stand",
     "sim": "100 simulated clusters, those that failed once, planted bugs, what they all reach",
     "spark": "Spark jobs on data of real brokers; by themselves, and in their image on Kubernetes",
 }

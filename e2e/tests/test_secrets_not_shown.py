@@ -21,7 +21,7 @@ from chiplog_kube.connection import Connection, Identity, Token
 from chiplog_operator.apply import _Known
 from chiplog_operator.resources.settings import BuildSettings
 from chiplog_wire.scram import Mechanism, derived_keys
-from e2e.platform.canary import Canary
+from e2e.security.canary import Canary
 
 PASSWORDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_", min_size=12, max_size=43)
 BAD = st.sampled_from(["", "\x00", "\x07", "\n", "é", "ß", "\u200b", "💧"])
@@ -51,7 +51,7 @@ def logged(message: str, *arguments: object, **extra: object) -> str:
 @settings(max_examples=25, deadline=None)
 @given(PASSWORDS)
 def test_nothing_that_holds_a_secret_shows_it(secret: str) -> None:
-    canary = Canary("the password", secret)
+    canary = Canary("the password", secret.encode())
     for holder in holders(secret):
         for text in (
             repr(holder),
@@ -77,7 +77,7 @@ def test_a_password_that_cannot_be_used_is_refused_without_saying_it(
         read = FileCredentials(tmp_path, SystemClock())
     except CannotStart as problem:
         said = str(problem) + str(problem.__cause__) + logged("x", reason=str(problem))
-        assert Canary("the password", secret).found_in(said) is None
+        assert Canary("the password", secret.encode()).found_in(said) is None
     else:
         assert secret in read.accepted()[0].password
 
