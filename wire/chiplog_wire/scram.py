@@ -299,11 +299,15 @@ def unescaped(name: bytes) -> str:
 
 
 def decoded(text: bytes) -> bytes:
-    """Decodes base64. Raises `AuthenticationFailed`."""
+    """Decodes base64. Raises `AuthenticationFailed`, also for another text than that of an encoder:
+    the last character may have bits that no byte needs, and only one message is the right one."""
     try:
-        return a2b_base64(text, strict_mode=True)
+        data = a2b_base64(text, strict_mode=True)
     except Base64Error as error:
         raise AuthenticationFailed("base64 is malformed") from error
+    if b64encode(data) != text:
+        raise AuthenticationFailed("base64 is malformed")
+    return data
 
 
 def number(text: bytes) -> int:

@@ -182,6 +182,7 @@ def test_names_are_unescaped_once(written: bytes, name: str) -> None:
         (b"p=dHz", b"p=dHy", "wrong password"),
         (b"p=dHz", b"q=dHz", "proof"),
         (b"dVQ=", b"dVQ", "base64"),
+        (b"dVQ=", b"dVR=", "base64"),  # the same bytes
         (b"dVQ=", b"dVQ=,x=1", "proof"),
         (b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=", b"p=AAAA", "wrong password"),
         (CLIENT_FINAL, b"", "malformed"),
