@@ -32,10 +32,9 @@ class Described:
 def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluster: bool) -> str:
     """The bootstrap addresses of a listener, from the BrokerCluster's status. Raises `CannotDo`.
 
-    Without `listener`, the first one that can be reached from here: of type nodeport or
-    loadbalancer outside of Kubernetes (`in_cluster` is false), of type internal inside. If there is
-    none of that type, the first listener. Listeners with TLS are left out, because the command line
-    has none yet.
+    Without `listener`, the first one that can be reached from here: of type internal inside of
+    Kubernetes, of another type outside (`in_cluster` is false). If there is none, the first
+    listener. Listeners with TLS are left out, because the command line has none yet.
     """
     name = cluster.metadata.name
     addresses = {entry.name: entry.bootstrap_servers for entry in cluster.status.listeners}

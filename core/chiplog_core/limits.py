@@ -43,6 +43,12 @@ MAX_ENDPOINTS = 16
 
 MAX_LISTENERS = 10
 MAX_LISTENER_PEERS = 20
+MAX_ALTERNATIVE_NAMES = 10
+"""More names in the brokers' certificates, for one listener."""
+MAX_PARENT_REFS = 10
+"""Gateways to which the routes of one listener are attached."""
+MAX_SOURCE_RANGES = 50
+"""Address blocks from which a load balancer takes connections."""
 MAX_CERTIFICATES = 10
 """CA certificates in the status of one listener: one, or two while the CA is being replaced."""
 MAX_CERTIFICATE_LENGTH = 8_192

@@ -1,5 +1,7 @@
 """The BrokerCluster definition."""
 
+from collections.abc import Mapping, Sequence
+
 from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.model.auto_rebalance import AutoRebalanceMode
@@ -53,6 +55,26 @@ _RENEWED_IN_TIME = Rule(
 _SIZE = "quantity(string(self.spec.storage.size))"
 _OLD_SIZE = "quantity(string(oldSelf.spec.storage.size))"
 _HAS_TLS = "(has(self.tls) && self.tls)"
+
+
+def _is_of(*types: ListenerType) -> str:
+    """The CEL expression that a listener has one of these types."""
+    return f"self.type in {[str(one) for one in types]}"
+
+
+_IS_ROUTED = _is_of(ListenerType.INGRESS, ListenerType.TLS_ROUTE)
+_OWN_SERVICES = _is_of(ListenerType.LOAD_BALANCER, ListenerType.INGRESS, ListenerType.TLS_ROUTE)
+_IS_OUTSIDE = f"self.type != '{ListenerType.INTERNAL}'"
+_ONLY_OF: Mapping[str, Sequence[ListenerType]] = {
+    "class": (ListenerType.LOAD_BALANCER, ListenerType.INGRESS),
+    "hostTemplate": (ListenerType.INGRESS, ListenerType.TLS_ROUTE),
+    "bootstrap.host": (ListenerType.INGRESS, ListenerType.TLS_ROUTE),
+    "parentRefs": (ListenerType.TLS_ROUTE,),
+    "loadBalancerSourceRanges": (ListenerType.LOAD_BALANCER,),
+    "externalTrafficPolicy": (ListenerType.LOAD_BALANCER,),
+    "createBootstrapService": (ListenerType.LOAD_BALANCER,),
+}
+"""Fields of a listener's configuration that only some types have."""
 _REACHED = "quantity(string(self.status.volumeSize))"
 
 BROKER_CLUSTER = Definition(
@@ -255,6 +277,61 @@ BROKER_CLUSTER = Definition(
                 "brokers' pods: remove it",
                 reason=RuleReason.FORBIDDEN,
                 field=".advertisedHost",
+            ),
+            Rule(
+                f"!has(self.advertisedHost) || !({_OWN_SERVICES})",
+                "advertisedHost is not for listeners of type loadbalancer, ingress and tlsroute, "
+                "whose brokers need a host each: set configuration.advertisedHostTemplate instead",
+                reason=RuleReason.FORBIDDEN,
+                field=".advertisedHost",
+            ),
+            Rule(
+                f"!has(self.advertisedPort) || {_OWN_SERVICES}",
+                "advertisedPort is only for listeners of type loadbalancer, ingress and tlsroute: "
+                "remove it",
+                reason=RuleReason.FORBIDDEN,
+                field=".advertisedPort",
+            ),
+            Rule(
+                f"!({_IS_ROUTED}) || {_HAS_TLS}",
+                "listeners of type ingress and tlsroute need TLS: set tls to true",
+                field=".tls",
+            ),
+            Rule(
+                f"!({_IS_ROUTED}) || (has(self.configuration) && "
+                "has(self.configuration.hostTemplate) && has(self.configuration.bootstrap) && "
+                "has(self.configuration.bootstrap.host))",
+                "listeners of type ingress and tlsroute need configuration.bootstrap.host and "
+                "configuration.hostTemplate: set both to DNS names that lead to the proxy",
+                field=".configuration",
+            ),
+            Rule(
+                f"self.type != '{ListenerType.TLS_ROUTE}' || (has(self.configuration) && "
+                "has(self.configuration.parentRefs) && size(self.configuration.parentRefs) > 0)",
+                "listeners of type tlsroute need configuration.parentRefs: name the Gateway",
+                field=".configuration",
+            ),
+            *(
+                Rule(
+                    optional(f"self.configuration.{name}", _is_of(*types)),
+                    f"configuration.{name} is only for listeners of type {' and '.join(types)}: "
+                    "remove it",
+                    reason=RuleReason.FORBIDDEN,
+                    field=".configuration",
+                )
+                for name, types in _ONLY_OF.items()
+            ),
+            Rule(
+                optional("self.configuration.advertisedHostTemplate", _IS_OUTSIDE),
+                "configuration.advertisedHostTemplate is not for listeners of type internal, which "
+                "advertise the brokers' pods: remove it",
+                reason=RuleReason.FORBIDDEN,
+                field=".configuration",
+            ),
+            Rule(
+                optional("self.configuration.bootstrap.alternativeNames", _HAS_TLS),
+                "alternativeNames is only for listeners with TLS: remove it, or set tls to true",
+                field=".configuration",
             ),
             Rule(
                 f"!has(self.nodePortBase) || self.type == '{ListenerType.NODE_PORT}'",

@@ -53,6 +53,7 @@ from chiplog_operator.claim_patches import patch_claim
 from chiplog_operator.clock import Clock
 from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.resources import build
+from chiplog_operator.resources.outside import tls_routes
 from chiplog_operator.resources.restart_reasons import restart_reasons
 from chiplog_operator.resources.secret import internal_secret, password_of
 from chiplog_operator.resources.services import HeldPorts
@@ -60,6 +61,7 @@ from chiplog_operator.resources.settings import BuildSettings
 from chiplog_operator.resources.stateful_set import must_be_recreated
 from chiplog_operator.resources.volumes import DATA_VOLUME
 from chiplog_operator.taken import Taken, check_ours
+from chiplog_operator.tls_routes import TlsRoutes
 from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotActive
 
 logger = logging.getLogger(__name__)
@@ -71,6 +73,8 @@ DESIRED_FIELDS = ("data", "roleRef", "rules", "spec", "subjects")
 """Fields that hold the desired state, in all kinds that the operator applies."""
 PORT_IS_TAKEN = "port is already allocated"
 """What the API server says of a node port that another Service has."""
+CLASS_STAYS = "may not change once set"
+"""What the API server says of another loadBalancerClass for a Service."""
 KIND_OF: Mapping[str, Kind] = {kind.kind: kind for kind in build.KINDS}
 
 
@@ -141,6 +145,7 @@ class Applier:
         self._operator_namespace = operator_namespace
         self._known: dict[ClusterKey, _Known] = {}
         self._claim_owners = ClaimOwners(api, caches, authority)
+        self._tls_routes = TlsRoutes(api, clock, authority)
         self._certificates = CertificateKeeper(api, clock, issued_to_users)
 
     def revisions(
@@ -189,7 +194,9 @@ class Applier:
         known.has_certificates = False
         try:
             known.password = known.password or await self._password(cluster)
-            known.certified = await self._certificates.update(cluster, wanted_brokers, brokers)
+            known.certified = await self._certificates.update(
+                cluster, wanted_brokers, brokers, self._caches.service_addresses(key)
+            )
         except Unavailable:
             return Applied(is_unfinished=True)
         except Taken as taken:
@@ -218,6 +225,8 @@ class Applier:
             results += written
             if kind is kinds.SECRETS:
                 is_written = all(result is None for result in written)
+        routes = [build.with_hash(one) for one in tls_routes(cluster, wanted_brokers)]
+        results += await self._tls_routes.update(cluster, routes)
         results += await self._grow_claims(key, cluster)
         results += await self._claim_owners.update(key, cluster)
         keep = {(manifest["kind"], key_of(manifest).name) for manifest in wanted}
@@ -445,7 +454,13 @@ class Applier:
 
 
 def _remedy(error: ApiError) -> str:
-    """The end of the message if a node port is allocated to another Service; else empty."""
+    """The end of the message if a node port is allocated to another Service, or a Service cannot
+    get another class; else empty."""
+    if CLASS_STAYS in str(error):
+        return (
+            ". Give the listener another name, or delete the Service, which is then created again "
+            "with another address"
+        )
     if PORT_IS_TAKEN not in str(error):
         return ""
     return (

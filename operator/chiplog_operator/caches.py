@@ -20,6 +20,7 @@ from chiplog_kube.manifests import (
     key_of,
     labels_of,
     metadata,
+    uid_of,
     without_managed_fields,
 )
 from chiplog_operator import views
@@ -48,6 +49,7 @@ OWNED_KINDS = (
     kinds.CONFIG_MAPS,
     kinds.SERVICES,
     kinds.DISRUPTION_BUDGETS,
+    kinds.INGRESSES,
     kinds.NETWORK_POLICIES,
     kinds.SERVICE_ACCOUNTS,
     kinds.ROLES,
@@ -117,6 +119,19 @@ class Caches:
         """The cluster's objects of a kind, by namespace and name."""
         objects = self._caches[kind].objects
         return [objects[key] for key in sorted(self._members[kind].get(cluster, ()))]
+
+    def service_addresses(self, cluster: ClusterKey) -> dict[str, str]:
+        """The addresses of the cluster's load balancers, by the names of their Services. A Service
+        that the BrokerCluster does not own counts for nothing, whatever its name and labels."""
+        owner = self._caches[kinds.BROKER_CLUSTERS].get(cluster.namespace, cluster.name)
+        if owner is None:
+            return {}
+        addresses = {
+            key_of(one).name: views.service_address(one)
+            for one in self.members(kinds.SERVICES, cluster)
+            if uid_of(owner) in views.owners_of(one)
+        }
+        return {name: address for name, address in addresses.items() if address}
 
     def clusters(self) -> set[ClusterKey]:
         """Every cluster that exists or that a user's object names."""

@@ -156,6 +156,7 @@ class ClusterLoop:
             ca_certificates=certified.authorities,
             certificate_expiries=certified.expiries,
             ca_replacements=certified.replacements,
+            certified_hosts=certified.hosts_shown(world.pods, parts.clock.now()),
         )
         parts.meter.observed(self.key, world)
         plan = self._plan(world)
@@ -166,8 +167,8 @@ class ClusterLoop:
         self._note_refused(outcome)
         applied = await self._apply(world, plan, outcome.problems)
         now = parts.applier.certified(self.key)
-        if (now.authorities, now.replacements) != (certified.authorities, certified.replacements):
-            self.wake()  # the next plan reports it in the BrokerCluster's status
+        if now.planned_from != certified.planned_from:
+            self.wake()  # the next plan reports it, and may advertise what is now certified
         return self._requeue_after_s(plan, outcome, applied), outcome.is_complete
 
     def _note_refused(self, outcome: Outcome) -> None:

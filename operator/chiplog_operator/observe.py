@@ -357,6 +357,7 @@ class Observer:
                 key_of(service).name: views.node_ports(service)
                 for service in self._caches.members(kinds.SERVICES, key)
             },
+            service_addresses=self._caches.service_addresses(key),
             revisions=revisions,
             topics_definition_deleting=checked.is_deleting and checked.definition_deleting,
             namespaces_deleting=checked.namespaces_deleting if checked.is_deleting else frozenset(),

@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from chiplog_core.ids import BrokerId, Incarnation
+from chiplog_core.limits import MAX_NAME_LENGTH
+from chiplog_core.model.listener_configuration import HOST_PATTERN
 from chiplog_core.model.termination_message import read_termination_message
 from chiplog_core.naming import labels
 from chiplog_core.observed.world import ClaimState, NodeState, PodState, StatefulSetState
@@ -321,6 +323,23 @@ def node(manifest: Manifest) -> NodeState:
         labels=labels_of(manifest),
         cordoned=(manifest.get("spec") or {}).get("unschedulable") is True,
     )
+
+
+def owners_of(manifest: Manifest) -> frozenset[str]:
+    """The uids of the objects that own this one."""
+    owners = metadata(manifest).get("ownerReferences") or []
+    return frozenset(owner["uid"] for owner in owners if owner.get("uid"))
+
+
+def service_address(service: Manifest) -> str:
+    """The address or DNS name of the Service's load balancer; empty if it has none that can be
+    advertised."""
+    if (service.get("spec") or {}).get("type") != "LoadBalancer":
+        return ""
+    ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or [{}]
+    found = str(ingress[0].get("hostname") or ingress[0].get("ip") or "")
+    is_host = len(found) <= MAX_NAME_LENGTH and re.fullmatch(HOST_PATTERN, found)
+    return found if is_host else ""
 
 
 def node_ports(service: Manifest) -> dict[str, int]:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from ipaddress import ip_address
+from types import MappingProxyType
 
 from chiplog_core.certificates.authority import PUBLISHED_FOR, Authority, Issued, Term
 from chiplog_core.certificates.reports import Reporters, are_so
@@ -12,7 +13,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_NAME_LENGTH
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.model.listener import ListenerType
+from chiplog_core.model.listener import Listener, ListenerType
 from chiplog_core.naming import names
 
 CLUSTER_DOMAIN = "cluster.local"
@@ -21,6 +22,10 @@ CLUSTER_DOMAIN = "cluster.local"
 MAX_BOOTSTRAP_BROKERS = 20
 """How many brokers' external addresses are in the certificate of each broker. The certificates of
 all brokers are in one Secret, which may have 1 MiB."""
+
+IN_PODS_WITHIN = timedelta(minutes=2)
+"""How long it takes at most until a kubelet has updated a Secret's files in a running pod: it looks
+every minute to one and a half (`syncFrequency`)."""
 
 _DNS_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
 
@@ -91,11 +96,27 @@ def may_issue(authority: Authority, now: datetime, checked_by: Reporters | None 
     return are_so(authority.trust(checked_by, now), is_time_over=is_time_over)
 
 
+def certified_hosts(
+    issued: Issued, running_since: datetime | None, now: datetime
+) -> frozenset[str]:
+    """The hosts in a broker's certificate, if the broker certainly shows it: it was issued for long
+    enough, or before the broker's process started. `running_since` is None if no process runs: the
+    next one finds the certificate."""
+    is_found = running_since is None or issued.issued_at < running_since
+    return issued.hosts if is_found or now >= issued.issued_at + IN_PODS_WITHIN else frozenset()
+
+
 def hosts_of(
-    cluster: BrokerCluster, broker_id: BrokerId, brokers: Mapping[BrokerId, Broker]
+    cluster: BrokerCluster,
+    broker_id: BrokerId,
+    brokers: Mapping[BrokerId, Broker],
+    addresses: Mapping[str, str] = MappingProxyType({}),
 ) -> frozenset[str]:
     """The DNS names and addresses at which clients may reach a broker of the cluster through
     listeners whose certificates the cluster CA issues.
+
+    `addresses` are those of load balancers, by the names of their Services: a certificate has them
+    before the broker advertises them.
 
     The bootstrap addresses are among them, because they lead to every broker. So are the external
     addresses of the brokers with the lowest ids: every node forwards the node port of the bootstrap
@@ -108,16 +129,15 @@ def hosts_of(
         *_service_names(headless, namespace),
         *_service_names(f"{names.pod(name, broker_id)}.{headless}", namespace),
     }
-    outside = [
-        listener
-        for listener in cluster.spec.listeners
-        if listener.is_issued and listener.type is not ListenerType.INTERNAL
-    ]
-    found.update(listener.advertised_host or "" for listener in outside)
+    issued = [listener for listener in cluster.spec.listeners if listener.is_issued]
+    for listener in issued:
+        found.update(_given_hosts(listener, broker_id))
+        found.update(_balanced_hosts(name, listener, broker_id, addresses))
+    outside = {one.name for one in issued if one.type is not ListenerType.INTERNAL}
+    node_ports = {one.name for one in issued if one.type is ListenerType.NODE_PORT}
     active = sorted(one for one, broker in brokers.items() if not broker.spec.retired)
-    of_listeners = {listener.name for listener in outside}
     for one in {broker_id, *active[:MAX_BOOTSTRAP_BROKERS]} & brokers.keys():
-        found.update(_external_hosts(of_listeners, brokers[one]))
+        found.update(_external_hosts(outside if one == broker_id else node_ports, brokers[one]))
     return frozenset(host for host in found if is_address(host) or _is_dns_name(host))
 
 
@@ -138,6 +158,22 @@ def _service_names(service: str, namespace: str) -> Iterator[str]:
     """All forms of a Service's name, or of a name below it."""
     for suffix in ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.{CLUSTER_DOMAIN}"):
         yield f"{service}{suffix}"
+
+
+def _given_hosts(listener: Listener, broker_id: BrokerId) -> Iterator[str]:
+    """The hosts of a listener that are in the spec."""
+    yield from listener.bootstrap.alternative_names
+    yield listener.bootstrap.host or ""
+    yield listener.given_host(broker_id) or ""
+    yield listener.route_host(broker_id) or ""
+
+
+def _balanced_hosts(
+    cluster: str, listener: Listener, broker_id: BrokerId, addresses: Mapping[str, str]
+) -> Iterator[str]:
+    """The addresses of the load balancers that lead to the broker."""
+    for one in (None, broker_id):
+        yield addresses.get(names.listener_service(cluster, listener.name, one), "")
 
 
 def _external_hosts(listeners: Collection[str], broker: Broker) -> Iterator[str]:

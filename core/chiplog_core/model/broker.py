@@ -32,7 +32,8 @@ from chiplog_core.limits import (
 from chiplog_core.manifest.constraints import Items, Length
 from chiplog_core.model.admin import AdminAnswer
 from chiplog_core.model.broker_status import BrokerStatus
-from chiplog_core.model.listener import Host, ListenerName, Port
+from chiplog_core.model.listener import ListenerName
+from chiplog_core.model.listener_configuration import Host, Port
 from chiplog_core.model.metadata import Uid
 from chiplog_core.model.references import ClusterName, ConfigTexts, ObjectName
 from chiplog_core.model.resource import Resource

@@ -74,14 +74,3 @@ class CertificateAndKey:
         "intermediate certificates, if there are any.",
     ]
     key: Annotated[SecretKey, "Key of the Secret's entry with the private key in PEM format."]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenerConfiguration:
-    """More settings of a listener."""
-
-    broker_cert_chain_and_key: Annotated[
-        CertificateAndKey | None,
-        "Only with tls: the certificate that all brokers show to clients of this listener. "
-        "Default: each broker has a certificate that the cluster CA issued.",
-    ] = None

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
+from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_CERTIFICATES, MAX_LISTENER_PEERS, MAX_NAME_LENGTH
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
 from chiplog_core.model.certificates import (
@@ -11,7 +12,13 @@ from chiplog_core.model.certificates import (
     CertificateAndKey,
     CertificateText,
     ListenerAuthentication,
+)
+from chiplog_core.model.listener_configuration import (
+    Host,
+    ListenerBootstrap,
     ListenerConfiguration,
+    Port,
+    filled,
 )
 from chiplog_core.model.network_policy import NetworkPolicyPeer
 from chiplog_core.naming import ports
@@ -24,12 +31,8 @@ ListenerName = Annotated[
     Length(11, minimum=1),
     Pattern("[a-z0-9]+", "lower-case letters and digits"),
 ]
-Port = Annotated[int, Range(ports.MIN_PORT, ports.MAX_PORT)]
-Host = Annotated[
-    str,
-    Length(MAX_NAME_LENGTH, minimum=1),
-    Pattern("[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?", "a DNS name or an IP address"),
-]
+MAX_BOOTSTRAP_LENGTH = MAX_NAME_LENGTH + 8
+"""Characters of `bootstrap.servers`: a host, in brackets if it is an IPv6 address, and a port."""
 
 
 class ListenerType(StrEnum):
@@ -38,6 +41,8 @@ class ListenerType(StrEnum):
     INTERNAL = "internal"
     NODE_PORT = "nodeport"
     LOAD_BALANCER = "loadbalancer"
+    INGRESS = "ingress"
+    TLS_ROUTE = "tlsroute"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +56,9 @@ class Listener:
     type: Annotated[
         ListenerType,
         "internal: from inside the Kubernetes cluster. nodeport: through a port of every node. "
-        "loadbalancer: through one load balancer per broker.",
+        "loadbalancer: through one load balancer per broker. ingress: through a proxy that "
+        "passes TLS on and finds the broker by the host name (SNI), with one port for all. "
+        "tlsroute: the same, through a Gateway of the Gateway API.",
     ]
     port: Annotated[
         Port,
@@ -65,8 +72,15 @@ class Listener:
     configuration: Annotated[ListenerConfiguration | None, "More settings of the listener."] = None
     advertised_host: Annotated[
         Host | None,
-        "Only for nodeport and loadbalancer: the host that brokers advertise to clients. Default: "
-        "the internal address of the broker's node, or the address of its load balancer.",
+        "Only for nodeport: the host that brokers advertise to clients. Default: the internal "
+        "address of the broker's node. For the other types, whose brokers have a host each, see "
+        "configuration.",
+    ] = None
+    advertised_port: Annotated[
+        Port | None,
+        "Not for internal and nodeport: the port of the bootstrap address, which brokers "
+        "advertise, too. Default: for loadbalancer the listener's port, for ingress and tlsroute "
+        f"{ports.HTTPS}.",
     ] = None
     node_port_base: Annotated[
         int | None,
@@ -83,11 +97,55 @@ class Listener:
     ] = ()
 
     @property
+    def configured(self) -> ListenerConfiguration:
+        """The settings in `configuration`."""
+        return self.configuration or ListenerConfiguration()
+
+    @property
+    def bootstrap(self) -> ListenerBootstrap:
+        """The settings of the bootstrap address."""
+        return self.configured.bootstrap or ListenerBootstrap()
+
+    @property
+    def has_own_services(self) -> bool:
+        """Whether the listener has Services of its own, for its bootstrap address and each
+        broker. The listeners of the other types share Services."""
+        return self.type is ListenerType.LOAD_BALANCER or self.is_routed
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether clients reach brokers through a proxy that finds them by their host names."""
+        return self.type in {ListenerType.INGRESS, ListenerType.TLS_ROUTE}
+
+    @property
+    def has_bootstrap_service(self) -> bool:
+        """Whether one of these Services is for the bootstrap address."""
+        return self.has_own_services and self.configured.create_bootstrap_service is not False
+
+    @property
+    def outside_port(self) -> int:
+        """The port for clients outside, if the listener has Services of its own."""
+        default = ports.HTTPS if self.is_routed else self.port
+        return self.advertised_port or default
+
+    def route_host(self, broker_id: BrokerId) -> str | None:
+        """The host name by which a proxy finds the broker; None if it has none."""
+        configured = self.configured
+        return configured.of_broker(broker_id).host or filled(configured.host_template, broker_id)
+
+    def given_host(self, broker_id: BrokerId) -> str | None:
+        """The host that the broker advertises by the spec; None if it advertises the address of
+        its load balancer or node."""
+        configured = self.configured
+        given = configured.of_broker(broker_id).advertised_host
+        given = given or filled(configured.advertised_host_template, broker_id)
+        return given or self.route_host(broker_id) or self.advertised_host
+
+    @property
     def own_certificate(self) -> CertificateAndKey | None:
         """The user's certificate for this listener; None if the cluster CA issues certificates for
         it, or without TLS."""
-        configuration = self.configuration or ListenerConfiguration()
-        return configuration.broker_cert_chain_and_key if self.tls else None
+        return self.configured.broker_cert_chain_and_key if self.tls else None
 
     @property
     def is_issued(self) -> bool:
@@ -115,7 +173,7 @@ class ListenerStatus:
 
     name: Annotated[ListenerName, "Name of the listener."]
     bootstrap_servers: Annotated[
-        str, "The value of bootstrap.servers for clients.", Length(MAX_NAME_LENGTH + 6)
+        str, "The value of bootstrap.servers for clients.", Length(MAX_BOOTSTRAP_LENGTH)
     ]
     certificates: Annotated[
         tuple[CertificateText, ...],

@@ -79,6 +79,13 @@ def external_broker_service(cluster: str, broker_id: BrokerId) -> str:
     return f"{stateful_set(cluster, broker_id)}-external"
 
 
+def listener_service(cluster: str, listener: str, broker_id: BrokerId | None = None) -> str:
+    """The Service, and the Ingress, of a listener that has its own: with the address of one broker,
+    or the bootstrap address. A listener's name has no dash, so no two listeners share a name."""
+    bootstrap = f"{cluster}-{listener}-ext"
+    return bootstrap if broker_id is None else f"{bootstrap}-{broker_id}"
+
+
 def broker_config(cluster: str) -> str:
     """The ConfigMap that brokers read when they start."""
     return f"{cluster}-broker-config"

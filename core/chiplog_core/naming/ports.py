@@ -12,6 +12,9 @@ TLS = 9093
 EXTERNAL = 9094
 """Clients outside the Kubernetes cluster."""
 
+HTTPS = 443
+"""Where proxies in front of a cluster take TLS connections."""
+
 METRICS = 9404
 
 HEALTH = 8080

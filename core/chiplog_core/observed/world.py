@@ -199,6 +199,11 @@ class World:
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
     node_ports: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Service name -> listener name -> node port, as far as Kubernetes has allocated them."""
+    service_addresses: Mapping[str, str] = field(default_factory=dict)
+    """Service name -> the address of its load balancer, as far as there is one."""
+    certified_hosts: Mapping[BrokerId, frozenset[str]] = field(default_factory=dict)
+    """The hosts in the certificate of the cluster CA that a broker shows, as far as the broker
+    certainly has it."""
     revisions: Mapping[BrokerId, str] = field(default_factory=dict)
     """The `labels.REVISION` annotation that each broker's pod should have now."""
     restart_reasons: tuple[str, ...] = ()

@@ -10,11 +10,7 @@ from chiplog_core.durations import Duration, duration_ms
 from chiplog_core.ids import MAX_INT64
 from chiplog_core.model.auto_rebalance import AutoRebalanceMode
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.model.certificates import (
-    AuthenticationType,
-    CertificateAuthority,
-    ListenerConfiguration,
-)
+from chiplog_core.model.certificates import AuthenticationType, CertificateAuthority
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
 from chiplog_core.model.name_pattern import read_pattern
 from chiplog_core.model.network_policy import NetworkPolicyPeer
@@ -29,6 +25,7 @@ from chiplog_core.naming.names import (
 )
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.quantities import quantity_value
+from chiplog_core.validate.outside import check_outside
 from chiplog_core.validate.pod_template import check_pod_template
 from chiplog_core.validate.roll_policy import check_roll_policy
 from chiplog_core.validate.spark_conf import check_spark
@@ -186,10 +183,15 @@ def _listener(listener: Listener, field: str) -> Iterator[Problem]:
     if listener.type is ListenerType.INTERNAL and listener.advertised_host is not None:
         message = "is set, but a listener of type internal advertises the brokers' pods"
         yield Problem(f"{field}.advertisedHost", message, "remove it")
+    elif listener.type is not ListenerType.NODE_PORT and listener.advertised_host is not None:
+        message = f"is set, but brokers behind {listener.type} need a host each"
+        remedy = "set configuration.advertisedHostTemplate instead"
+        yield Problem(f"{field}.advertisedHost", message, remedy)
     if listener.type is not ListenerType.NODE_PORT and listener.node_port_base is not None:
         message = "is set, but only type nodeport uses it"
         yield Problem(f"{field}.nodePortBase", message, "remove it")
     yield from _tls(listener, field)
+    yield from check_outside(listener, field)
     for place, peer in enumerate(listener.network_policy_peers):
         yield from _peer(peer, f"{field}.networkPolicyPeers[{place}]")
 
@@ -201,8 +203,7 @@ def _tls(listener: Listener, field: str) -> Iterator[Problem]:
     if listener.authentication_type is AuthenticationType.TLS:
         message = f"is {listener.authentication_type}, which needs TLS"
         yield Problem(f"{field}.authentication.type", message, "set tls to true")
-    configuration = listener.configuration or ListenerConfiguration()
-    if configuration.broker_cert_chain_and_key is not None:
+    if listener.configured.broker_cert_chain_and_key is not None:
         message = "is set, but the listener has no TLS"
         remedy = "remove it, or set tls to true"
         yield Problem(f"{field}.configuration.brokerCertChainAndKey", message, remedy)
@@ -291,14 +292,6 @@ def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
     spec = cluster.spec
     features = [
         (Feature.HIBERNATION, "spec.hibernate", spec.hibernate),
-    ]
-    features += [
-        (
-            Feature.LOAD_BALANCERS,
-            f"spec.listeners[{index}].type",
-            listener.type is ListenerType.LOAD_BALANCER,
-        )
-        for index, listener in enumerate(spec.listeners)
     ]
     for feature, field, is_asked in features:
         if is_asked:

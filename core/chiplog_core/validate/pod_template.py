@@ -34,8 +34,8 @@ PRIORITY_REMEDY: Final = "create your own PriorityClass and use its name"
 
 def check_pod_template(template: PodTemplate) -> Iterator[Problem]:
     """Problems with `spec.template`."""
-    yield from _keys("spec.template.labels", template.labels)
-    yield from _keys("spec.template.annotations", template.annotations)
+    yield from check_keys("spec.template.labels", template.labels)
+    yield from check_keys("spec.template.annotations", template.annotations)
     name = template.priority_class_name
     if name is not None and name.startswith(SYSTEM_PRIORITY):
         message = f"is {name}, one of Kubernetes' own classes"
@@ -43,8 +43,8 @@ def check_pod_template(template: PodTemplate) -> Iterator[Problem]:
         yield Problem(field, message, PRIORITY_REMEDY)
 
 
-def _keys(field: str, keys: Iterable[str]) -> Iterator[Problem]:
-    """Problems with reserved labels or annotations."""
+def check_keys(field: str, keys: Iterable[str]) -> Iterator[Problem]:
+    """Problems with reserved keys of labels or annotations."""
     for key in keys:
         if key not in ALLOWED and re.match(RESERVED_PATTERN, key, re.DOTALL):
             yield Problem(f"{field}[{key}]", "is reserved", KEY_REMEDY)

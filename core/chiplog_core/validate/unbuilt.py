@@ -19,7 +19,6 @@ class Feature(StrEnum):
     REPARTITION = "growth by repartitioning"
     TRASH = "the trash for deleted topics"
     HIBERNATION = "hibernation"
-    LOAD_BALANCERS = "listeners behind load balancers"
     REMOVE_DISKS = "several data directories on a broker"
 
 
@@ -27,7 +26,6 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.REPARTITION: "set spec.growth.strategy to Append",
     Feature.TRASH: "set spec.deletionPolicy to Delete or Retain",
     Feature.HIBERNATION: "set it to false",
-    Feature.LOAD_BALANCERS: "set it to internal or nodeport",
     Feature.REMOVE_DISKS: "set it to remove-brokers",
 }
 """Each feature that is not built yet, with what to do instead."""
@@ -63,7 +61,6 @@ FIELDS: Mapping[Feature, tuple[Field, ...]] = {
         Field(api.TOPIC, "spec.trashTTL"),
     ),
     Feature.HIBERNATION: (Field(api.BROKER_CLUSTER, "spec.hibernate", "true"),),
-    Feature.LOAD_BALANCERS: (Field(api.BROKER_CLUSTER, "spec.listeners[].type", "loadbalancer"),),
     Feature.REMOVE_DISKS: (Field(api.REBALANCE, "spec.mode", "remove-disks"),),
 }
 """The fields with which users ask for each feature. `kubectl explain` says for each that it is not

@@ -1,6 +1,16 @@
 """The names and addresses that a broker's certificate is valid for."""
 
-from chiplog_core.certificates.servers import hosts_of, is_address
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+
+from chiplog_core.certificates.authority import BACKDATED, Issued
+from chiplog_core.certificates.servers import (
+    IN_PODS_WITHIN,
+    certified_hosts,
+    hosts_of,
+    is_address,
+)
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec, Endpoint
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -36,9 +46,13 @@ def broker(number: int, host: str, *, listener: str = "external", retired: bool 
     )
 
 
-def hosts(*listeners: dict[str, object], brokers: tuple[Broker, ...] = ()) -> frozenset[str]:
+def hosts(
+    *listeners: dict[str, object],
+    brokers: tuple[Broker, ...] = (),
+    addresses: Mapping[str, str] = MappingProxyType({}),
+) -> frozenset[str]:
     by_id = {one.spec.broker_id: one for one in brokers}
-    return hosts_of(cluster(*listeners), BrokerId(1), by_id)
+    return hosts_of(cluster(*listeners), BrokerId(1), by_id, addresses)
 
 
 def test_inside_a_broker_has_every_form_of_its_names() -> None:
@@ -84,6 +98,59 @@ def test_other_listeners_and_brokers_that_are_gone_add_nothing() -> None:
 
 def test_what_no_certificate_can_name_is_left_out() -> None:
     assert hosts({**EXTERNAL, "advertisedHost": "not:an-address"}) == hosts(EXTERNAL)
+
+
+BALANCED = {**EXTERNAL, "type": "loadbalancer"}
+ADDRESSES = {
+    "demo-external-ext": "192.0.2.10",
+    "demo-external-ext-1": "one.elb.example.com",
+    "demo-external-ext-2": "192.0.2.12",
+    "other-external-ext-1": "192.0.2.66",
+}
+
+
+def test_the_addresses_of_load_balancers_are_in_it_before_they_are_advertised() -> None:
+    found = hosts(BALANCED, addresses=ADDRESSES)
+    assert found - hosts(TLS) == {"192.0.2.10", "one.elb.example.com"}
+    advertised = (broker(1, "192.0.2.1"), broker(2, "192.0.2.2"))
+    found = hosts(BALANCED, brokers=advertised, addresses=ADDRESSES)
+    assert found - hosts(TLS) == {"192.0.2.1", "192.0.2.10", "one.elb.example.com"}
+    own = {**BALANCED, "configuration": OWN}
+    assert hosts(TLS, own, addresses=ADDRESSES) == hosts(TLS)
+
+
+def test_the_names_of_a_proxy_and_those_that_the_user_adds_are_in_it() -> None:
+    configuration = {
+        "hostTemplate": "broker-{nodeId}.example.com",
+        "bootstrap": {
+            "host": "kafka.example.com",
+            "alternativeNames": ["k.example.com", "fd00::1"],
+        },
+        "brokers": [{"broker": 2, "host": "two.example.com"}],
+    }
+    found = hosts({**EXTERNAL, "type": "ingress", "configuration": configuration})
+    assert found - hosts(TLS) == {
+        "kafka.example.com",
+        "broker-1.example.com",
+        "k.example.com",
+        "fd00::1",
+    }
+    by_template = {"advertisedHostTemplate": "b{nodeId}.example.com"}
+    assert "b1.example.com" in hosts({**BALANCED, "configuration": by_template})
+
+
+def test_a_broker_certainly_shows_a_certificate_after_a_while_or_a_start() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    issued = Issued(
+        issuer="a", not_before=now - BACKDATED, not_after=now, hosts=frozenset({"a.example.com"})
+    )
+    second = timedelta(seconds=1)
+
+    assert not certified_hosts(issued, now - second, now)
+    assert not certified_hosts(issued, now, now + IN_PODS_WITHIN - second)
+    assert certified_hosts(issued, now + second, now + second) == issued.hosts
+    assert certified_hosts(issued, now - second, now + IN_PODS_WITHIN) == issued.hosts
+    assert certified_hosts(issued, None, now) == issued.hosts
 
 
 def test_an_address_is_no_name() -> None:

@@ -6,9 +6,9 @@ from chiplog_core.model.certificates import (
     AuthenticationType,
     CertificateAndKey,
     ListenerAuthentication,
-    ListenerConfiguration,
 )
 from chiplog_core.model.listener import Listener, ListenerType
+from chiplog_core.model.listener_configuration import ListenerConfiguration
 
 PLAIN = Listener(name="tls", type=ListenerType.INTERNAL, port=9093)
 TLS = replace(PLAIN, tls=True)

@@ -18,6 +18,7 @@ cluster_names = st.from_regex(names.CLUSTER_NAME_PATTERN, fullmatch=True).filter
     lambda name: len(name) <= names.MAX_CLUSTER_NAME_LENGTH
 )
 broker_ids = st.integers(1, 32_767).map(BrokerId)
+listener_names = st.from_regex("[a-z0-9]{1,11}", fullmatch=True)
 topic_names = st.from_regex(TOPIC_NAME_PATTERN, fullmatch=True)
 group_ids = st.text(min_size=1, max_size=255)
 
@@ -38,6 +39,8 @@ def test_the_objects_of_a_cluster() -> None:
     assert names.bootstrap_service("demo") == "demo-kafka-bootstrap"
     assert names.brokers_service("demo") == "demo-kafka-brokers"
     assert names.external_bootstrap_service("demo") == "demo-kafka-external-bootstrap"
+    assert names.listener_service("demo", "tls") == "demo-tls-ext"
+    assert names.listener_service("demo", "tls", BrokerId(2)) == "demo-tls-ext-2"
     assert names.broker_config("demo") == "demo-broker-config"
     assert names.internal_secret("demo") == "demo-internal"
     assert names.disruption_budget("demo") == "demo-brokers"
@@ -45,13 +48,17 @@ def test_the_objects_of_a_cluster() -> None:
     assert names.partition_map("demo", "orders") == "demo.orders"
 
 
-@given(cluster_names, broker_ids)
-def test_service_and_pod_names_are_dns_labels(cluster: str, broker_id: BrokerId) -> None:
+@given(cluster_names, listener_names, broker_ids)
+def test_service_and_pod_names_are_dns_labels(
+    cluster: str, listener: str, broker_id: BrokerId
+) -> None:
     for name in (
         names.bootstrap_service(cluster),
         names.brokers_service(cluster),
         names.external_bootstrap_service(cluster),
         names.external_broker_service(cluster, broker_id),
+        names.listener_service(cluster, listener),
+        names.listener_service(cluster, listener, broker_id),
         names.pod(cluster, broker_id),
     ):
         assert DNS_1035_LABEL.fullmatch(name)
@@ -66,6 +73,16 @@ def test_two_brokers_never_share_a_name(
 
     assert (names.broker(one, first) == names.broker(other, second)) == same
     assert (names.pod(one, first) == names.pod(other, second)) == same
+
+
+@given(
+    st.tuples(cluster_names, listener_names, st.none() | broker_ids),
+    st.tuples(cluster_names, listener_names, st.none() | broker_ids),
+)
+def test_two_listeners_never_share_a_service(
+    one: tuple[str, str, BrokerId | None], other: tuple[str, str, BrokerId | None]
+) -> None:
+    assert (names.listener_service(*one) == names.listener_service(*other)) == (one == other)
 
 
 @pytest.mark.parametrize("name", ["orders", "order-placed", "team.orders.v1", "a" * 200])

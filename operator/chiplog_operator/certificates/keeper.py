@@ -9,14 +9,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from chiplog_core.certificates.authority import Request
+from chiplog_core.certificates.authority import Issued, Request
 from chiplog_core.certificates.reports import Reporters
-from chiplog_core.certificates.servers import Why, hosts_of, may_issue, why_issued
+from chiplog_core.certificates.servers import (
+    Why,
+    certified_hosts,
+    hosts_of,
+    may_issue,
+    why_issued,
+)
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_CERTIFICATE_LENGTH, MAX_CERTIFICATES
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import names
+from chiplog_core.observed.world import PodState
 from chiplog_kube.api import KubeApi, Manifest
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.certificates import standing
@@ -47,6 +54,23 @@ class Certified:
     """Where the replacement of each CA stands, in words, while one is being replaced."""
     expiries: Mapping[str, datetime] = field(default_factory=dict)
     """When each certificate expires, by the name that it has in metrics."""
+    servers: Mapping[BrokerId, Issued] = field(default_factory=dict)
+    """The certificate of each broker."""
+
+    @property
+    def planned_from(self) -> object:
+        """What plans use of it."""
+        return self.authorities, self.replacements, self.servers
+
+    def hosts_shown(
+        self, pods: Mapping[BrokerId, PodState], now: datetime
+    ) -> Mapping[BrokerId, frozenset[str]]:
+        """The hosts in each certificate, as far as its broker certainly shows it."""
+        since = {broker_id: pod.running_since for broker_id, pod in pods.items()}
+        return {
+            broker_id: certified_hosts(issued, since.get(broker_id), now)
+            for broker_id, issued in self.servers.items()
+        }
 
 
 NO_CERTIFICATES = Certified()
@@ -87,8 +111,10 @@ class CertificateKeeper:
         cluster: BrokerCluster,
         broker_ids: Sequence[BrokerId],
         brokers: Mapping[BrokerId, Broker],
+        addresses: Mapping[str, str],
     ) -> Certified:
-        """Decide what the cluster's Secrets should hold now. Raises `Taken` if one of them is
+        """Decide what the cluster's Secrets should hold now. `addresses` are those of load
+        balancers, by the names of their Services. Raises `Taken` if one of them is
         somebody else's, and `Unavailable`."""
         key = _key(cluster)
         if not needs_certificates(cluster):
@@ -106,15 +132,16 @@ class CertificateKeeper:
             cluster.spec.listeners,
             tuple(broker_ids),
             [(one, *standing.reported_facts(it)) for one, it in brokers.items()],
+            addresses,
         )
         if held.decided_for != inputs:
             held.decided_for = inputs
-            self._advance(held, cluster, broker_ids, brokers)
+            reporters = Reporters.of(brokers, wanted=broker_ids)
+            self._advance_authorities(held, cluster, reporters)
+            self._issue(held, cluster, broker_ids, brokers, addresses)
             held.certified = self._last[key] = replace(
                 self._certified(held, cluster, broker_ids),
-                replacements=self._replacements(
-                    held, cluster, Reporters.of(brokers, wanted=broker_ids)
-                ),
+                replacements=self._replacements(held, cluster, reporters),
             )
         return held.certified
 
@@ -129,15 +156,11 @@ class CertificateKeeper:
             self._held[key] = held
         return held
 
-    def _advance(
-        self,
-        held: _Held,
-        cluster: BrokerCluster,
-        broker_ids: Sequence[BrokerId],
-        brokers: Mapping[BrokerId, Broker],
+    def _advance_authorities(
+        self, held: _Held, cluster: BrokerCluster, reporters: Reporters
     ) -> None:
-        """Take the steps that are due."""
-        now, reporters = self._clock.now(), Reporters.of(brokers, wanted=broker_ids)
+        """Take the steps of CAs that are due."""
+        now = self._clock.now()
         wish = held.wishes.clients_ca
         if wish is not None and held.found.clients_ca is not None and wish.is_generated:
             users = self._issued_to_users.of(_key(cluster))
@@ -150,13 +173,27 @@ class CertificateKeeper:
         if wish.is_generated:
             shown = standing.shown(held.found.servers, cluster, reporters)
             issued = standing.issued(held.found.servers, shown)
-            ca = held.found.cluster_ca = ca.advanced(wish.names.common_name, issued, wish.term, now)
+            held.found.cluster_ca = ca.advanced(wish.names.common_name, issued, wish.term, now)
+
+    def _issue(
+        self,
+        held: _Held,
+        cluster: BrokerCluster,
+        broker_ids: Sequence[BrokerId],
+        brokers: Mapping[BrokerId, Broker],
+        addresses: Mapping[str, str],
+    ) -> None:
+        """Issue the certificates of brokers that are due."""
+        now = self._clock.now()
+        wish, ca = held.wishes.cluster_ca, held.found.cluster_ca
+        if wish is None or ca is None:
+            return
         servers = {
             one: held.found.servers[one] for one in _kept(held.found.servers, broker_ids, brokers)
         }
         asked = held.found.servers_requests if may_issue(ca.facts, now) else frozenset()
         for broker_id in broker_ids:
-            hosts = hosts_of(cluster, broker_id, brokers)
+            hosts = hosts_of(cluster, broker_id, brokers, addresses)
             found = servers.get(broker_id)
             facts = None if found is None else found.facts
             why = why_issued(facts, hosts, ca.facts, wish.term, now)
@@ -203,6 +240,7 @@ class CertificateKeeper:
                 pem for pem in held.found.cluster_ca.pems if len(pem) <= MAX_CERTIFICATE_LENGTH
             )[:MAX_CERTIFICATES],
             expiries=_expiries(held, now),
+            servers={one: server.facts for one, server in held.found.servers.items()},
         )
 
 

@@ -17,6 +17,7 @@ from chiplog_operator.resources.config_map import config_map, properties
 from chiplog_operator.resources.disruption_budget import disruption_budget
 from chiplog_operator.resources.lease import broker_lease
 from chiplog_operator.resources.network_policy import network_policies
+from chiplog_operator.resources.outside import ingresses, own_services
 from chiplog_operator.resources.pod import pod_template
 from chiplog_operator.resources.secret import internal_secret
 from chiplog_operator.resources.services import (
@@ -33,6 +34,7 @@ KINDS: tuple[Kind, ...] = (
     kinds.CONFIG_MAPS,
     kinds.SERVICES,
     kinds.DISRUPTION_BUDGETS,
+    kinds.INGRESSES,
     kinds.NETWORK_POLICIES,
     kinds.SERVICE_ACCOUNTS,
     kinds.ROLES,
@@ -67,7 +69,9 @@ def manifests(
         brokers_service(cluster),
         bootstrap_service(cluster),
         *external_services(cluster, ids, node_ports or {}),
+        *own_services(cluster, ids),
         disruption_budget(cluster),
+        *ingresses(cluster, ids),
         *network_policies(cluster, settings),
         *(service_account(cluster, broker_id) for broker_id in ids),
         *(role(cluster, broker_id) for broker_id in ids),

@@ -28,14 +28,14 @@ HeldPorts: TypeAlias = Mapping[BrokerId, Mapping[str, int]]
 
 def brokers_service(cluster: BrokerCluster) -> Manifest:
     """The headless Service that gives each broker's pod its DNS name."""
-    spec = _spec(brokers_selector(cluster), _inside_ports(cluster), clusterIP="None")
+    spec = service_spec(brokers_selector(cluster), _inside_ports(cluster), clusterIP="None")
     name = names.brokers_service(cluster.metadata.name)
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
 
 
 def bootstrap_service(cluster: BrokerCluster) -> Manifest:
     """The Service with the bootstrap address inside of Kubernetes, for any broker."""
-    spec = _spec(brokers_selector(cluster), _inside_ports(cluster), type="ClusterIP")
+    spec = service_spec(brokers_selector(cluster), _inside_ports(cluster), type="ClusterIP")
     name = names.bootstrap_service(cluster.metadata.name)
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
 
@@ -57,7 +57,8 @@ def _external_bootstrap_service(cluster: BrokerCluster, held: HeldPorts) -> Mani
     """The Service of type NodePort that leads clients outside of Kubernetes to any broker."""
     # Node ports are planned by broker id. The bootstrap Service has an id that no broker has.
     place = BrokerId(BOOTSTRAP)
-    spec = _spec(brokers_selector(cluster), _outside_ports(cluster, place, held), type="NodePort")
+    of_ports = _outside_ports(cluster, place, held)
+    spec = service_spec(brokers_selector(cluster), of_ports, type="NodePort")
     name = names.external_bootstrap_service(cluster.metadata.name)
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
 
@@ -67,13 +68,13 @@ def _external_broker_service(
 ) -> Manifest:
     """The Service of type NodePort that leads clients outside of Kubernetes to one broker."""
     of_ports = _outside_ports(cluster, broker_id, held)
-    spec = _spec(broker_selector(cluster, broker_id), of_ports, type="NodePort")
+    spec = service_spec(broker_selector(cluster, broker_id), of_ports, type="NodePort")
     name = names.external_broker_service(cluster.metadata.name, broker_id)
     return broker_object(kinds.SERVICES, name, cluster, broker_id, {"spec": spec})
 
 
-def _spec(
-    selector: Mapping[str, str], of_ports: Sequence[Mapping[str, object]], **more_fields: str
+def service_spec(
+    selector: Mapping[str, str], of_ports: Sequence[Mapping[str, object]], **more_fields: object
 ) -> dict[str, object]:
     """The spec of a Service. It also publishes pods that are not ready, because a broker that
     catches up must be reachable by its peers."""
@@ -88,9 +89,9 @@ def _spec(
 def _inside_ports(cluster: BrokerCluster) -> list[dict[str, object]]:
     """The ports of all listeners that are reached from inside of Kubernetes."""
     return [
-        _port(INTERNAL_LISTENER_NAME, ports.INTERNAL),
+        service_port(INTERNAL_LISTENER_NAME, ports.INTERNAL),
         *(
-            _port(listener.name, listener.port)
+            service_port(listener.name, listener.port)
             for listener in of_type(cluster, ListenerType.INTERNAL)
         ),
     ]
@@ -102,12 +103,13 @@ def _outside_ports(
     """The external ports of a Service. `place` is the broker id, or `BOOTSTRAP`: the offset of the
     Service's node port from `nodePortBase`."""
     return [
-        _port(listener.name, listener.port) | _node_port(listener, place, held.get(place, {}))
+        service_port(listener.name, listener.port)
+        | _node_port(listener, place, held.get(place, {}))
         for listener in of_type(cluster, ListenerType.NODE_PORT)
     ]
 
 
-def _port(name: str, port: int) -> dict[str, object]:
+def service_port(name: str, port: int) -> dict[str, object]:
     """A port of a Service, with its listener's name, by which its node port is found again."""
     return {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
 

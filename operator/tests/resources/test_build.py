@@ -16,6 +16,7 @@ from chiplog_core.naming.names import MAX_CLUSTER_NAME_LENGTH
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.build import KINDS, manifests, revision, with_hash
 from chiplog_operator.resources.settings import BuildSettings
+from tests.resources.test_outside import ROUTED
 
 Made = dict[tuple[str, str], Manifest]
 Make = Callable[..., Made]
@@ -60,9 +61,10 @@ def test_a_cluster_becomes_exactly_these_objects(cluster_with: ClusterWith, make
 
 
 def test_kinds_names_every_kind_in_the_order_of_creation(
-    full_cluster: BrokerCluster, settings: BuildSettings
+    cluster_with: ClusterWith, settings: BuildSettings
 ) -> None:
-    made = [(one["apiVersion"], one["kind"]) for one in manifests(full_cluster, IDS, settings)]
+    cluster = cluster_with(listeners=[ROUTED])
+    made = [(one["apiVersion"], one["kind"]) for one in manifests(cluster, IDS, settings)]
     assert list(dict.fromkeys(made)) == [(kind.api_version, kind.kind) for kind in KINDS]
 
 
@@ -111,7 +113,8 @@ def test_names_fit_for_the_longest_cluster_and_broker(
     cluster_with: ClusterWith, make: Make
 ) -> None:
     external = {"name": "elevenchars", "type": "nodeport", "port": 9094}
-    cluster = cluster_with("c" * MAX_CLUSTER_NAME_LENGTH, listeners=[external])
+    balanced = {"name": "elevencharz", "type": "loadbalancer", "port": 9095}
+    cluster = cluster_with("c" * MAX_CLUSTER_NAME_LENGTH, listeners=[external, balanced])
     for (kind, name), manifest in make(cluster, MAX_BROKER_ID).items():
         assert len(name) <= 63, (kind, name)
         all_labels = dict(manifest["metadata"]["labels"])

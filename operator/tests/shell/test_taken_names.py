@@ -19,7 +19,19 @@ from tests.shell.test_apply import IDS, Shell
 LISTENERS = [
     {"name": "plain", "type": "internal", "port": 9092},
     {"name": "external", "type": "nodeport", "port": 9094},
+    {
+        "name": "sni",
+        "type": "ingress",
+        "port": 9095,
+        "tls": True,
+        "configuration": {
+            "hostTemplate": "broker-{nodeId}.example.com",
+            "bootstrap": {"host": "kafka.example.com"},
+            "brokerCertChainAndKey": {"secretName": "kafka", "certificate": "c", "key": "k"},
+        },
+    },
 ]
+"""Listeners with which a cluster has objects of every kind."""
 SETTINGS = BuildSettings(
     broker_image="chiplog/broker:1",
     internal_password="-",  # noqa: S106

@@ -398,3 +398,24 @@ def test_a_user_concerns_the_users_of_its_cluster_and_its_status_nobody(
     assert heard.said == []
     caches[kinds.USERS].remove(ready)
     assert heard.said == ["users of shop/demo"]
+
+
+@pytest.mark.parametrize(
+    ("ingress", "found"),
+    [
+        ([{"ip": "192.0.2.1"}], "192.0.2.1"),
+        ([{"hostname": "a.elb.example.com", "ip": "192.0.2.1"}], "a.elb.example.com"),
+        ([{"ip": "fd00::1"}, {"ip": "192.0.2.1"}], "fd00::1"),
+        ([], ""),
+        (None, ""),
+        ([{"ports": []}], ""),
+        ([{"hostname": "what no client\ncould write"}], ""),
+        ([{"hostname": "a" * 254}], ""),
+    ],
+)
+def test_the_address_of_a_load_balancer(ingress: Any, found: str) -> None:
+    status = {"loadBalancer": {} if ingress is None else {"ingress": ingress}}
+    service = {"spec": {"type": "LoadBalancer"}, "status": status}
+    assert views.service_address(service) == found
+    assert views.service_address({**service, "spec": {"type": "NodePort"}}) == ""
+    assert views.service_address({"spec": {"type": "LoadBalancer"}}) == ""

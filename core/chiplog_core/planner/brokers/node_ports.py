@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker, NodePorts
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.model.listener import Listener, ListenerType, Port
+from chiplog_core.model.listener import Listener, ListenerType
+from chiplog_core.model.listener_configuration import Port
 from chiplog_core.naming import names, ports
 from chiplog_core.observed.world import World
 from chiplog_core.planner.brokers.endpoints import listeners_of

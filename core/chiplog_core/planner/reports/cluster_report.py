@@ -33,6 +33,7 @@ from chiplog_core.planner.brokers.endpoints import bootstrap_addresses
 from chiplog_core.planner.brokers.maintenance import maintenance_verdicts, under_maintenance
 from chiplog_core.planner.brokers.removal_order import named_for_removal
 from chiplog_core.planner.brokers.volume_losses import losing_volumes
+from chiplog_core.planner.brokers.waiting_listeners import waiting_listeners
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.leadership.leader_orders import is_in_force
 from chiplog_core.planner.moves.wanted_replicas import leaving_brokers
@@ -52,11 +53,13 @@ from chiplog_core.planner.volumes.volume_rebuilds import (
     RebuildRefusal,
     rebuild_request_problems,
 )
-from chiplog_core.problems import Problem
+from chiplog_core.problems import Problem, Reason
 from chiplog_core.validate.broker_cluster import check_jobs
+from chiplog_core.validate.outside import NO_TLS_ROUTES
 
 BROKER_UNREADABLE = "BrokerUnreadable"
 MAP_UNREADABLE = "PartitionMapUnreadable"
+LOAD_BALANCER_PENDING = "LoadBalancerPending"
 PATIENCE = timedelta(minutes=5)
 """How long a rolling restart may wait before the reason becomes RestartBlocked."""
 
@@ -300,20 +303,31 @@ def _rebuild_refused(refusals: Sequence[RebuildRefusal]) -> Iterator[Verdict]:
 
 def _ready(facts: ClusterFacts) -> Verdict:
     """The condition Ready: False with the first reason that applies, in this order: the spec is
-    refused, an object cannot be written or parsed, brokers do not serve."""
+    refused, an object cannot be written or parsed, brokers do not serve, a listener waits for a
+    load balancer."""
     problems = (*facts.settings.problems, *facts.problems)
     if problems:
         return refused(problems)
     if facts.world.refused_maps:
         return fails(ConditionType.READY, "MapWriteRefused", _refused_maps(facts.world))
     if facts.world.apply_problems:
-        return fails(ConditionType.READY, FAILED_APPLY, _not_applied(facts.world))
+        return fails(ConditionType.READY, *_not_applied(facts.world))
     if facts.world.unreadable_brokers:
         return fails(ConditionType.READY, BROKER_UNREADABLE, _unreadable(facts.world))
-    if not facts.missing and facts.broker_ids:
-        return holds(ConditionType.READY, "Ready")
-    message = "; ".join(_why_not_ready(facts.world, broker_id) for broker_id in facts.missing[:10])
-    return fails(ConditionType.READY, "BrokersNotReady", message)
+    if facts.missing or not facts.broker_ids:
+        reasons = [_why_not_ready(facts.world, broker_id) for broker_id in facts.missing[:10]]
+        return fails(ConditionType.READY, "BrokersNotReady", "; ".join(reasons))
+    return _reachable(facts)
+
+
+def _reachable(facts: ClusterFacts) -> Verdict:
+    """The condition Ready of a cluster whose brokers serve: False if a listener waits for a load
+    balancer."""
+    world, cluster = facts.world, facts.settings.valid_cluster
+    waiting = [] if cluster is None else list(waiting_listeners(world, cluster, facts.broker_ids))
+    if waiting:
+        return fails(ConditionType.READY, LOAD_BALANCER_PENDING, "; ".join(waiting))
+    return holds(ConditionType.READY, "Ready")
 
 
 def _refused_maps(world: World) -> str:
@@ -324,12 +338,16 @@ def _refused_maps(world: World) -> str:
     )
 
 
-def _not_applied(world: World) -> str:
-    """The message about objects that the API server refused, with what to do about it."""
-    shown = "; ".join(world.apply_problems[:10])
-    if all(REMEDY in problem for problem in world.apply_problems):
-        return f"{shown}. The operator keeps trying"  # each problem names its remedy
-    return (
+def _not_applied(world: World) -> tuple[str, str]:
+    """The reason and the message about objects that the API server refused, with what to do about
+    it."""
+    problems = world.apply_problems
+    shown = "; ".join(problems[:10])
+    is_supported = set(problems) != {NO_TLS_ROUTES}
+    reason = FAILED_APPLY if is_supported else Reason.NOT_SUPPORTED.value
+    if all(REMEDY in problem or problem == NO_TLS_ROUTES for problem in problems):
+        return reason, f"{shown}. The operator keeps trying"  # each problem names its remedy
+    return reason, (
         f"{shown}. Grant the missing quota or permission, or correct the spec; the operator keeps "
         "trying"
     )
@@ -413,7 +431,7 @@ def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
             "the cluster is paused: changes of the spec are applied when it is resumed",
         )
     if facts.world.apply_problems:
-        return fails(condition, FAILED_APPLY, _not_applied(facts.world))
+        return fails(condition, *_not_applied(facts.world))
     if (unreadable := _why_not_known(facts)) is not None:
         return unknown(condition, *unreadable)
     if not rollout.outdated:
