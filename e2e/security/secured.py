@@ -6,6 +6,7 @@ from typing import Any
 
 from e2e.clients.by_librdkafka import QUIET
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
+from e2e.security.outside import BALANCED, ROUTED
 
 HOST = "127.0.0.1"
 
@@ -31,6 +32,8 @@ CLUSTER = {
         "listeners": [
             listener("mtls", 9093, "tls"),
             listener("scram", 9095, "scram-sha-512"),
+            BALANCED,
+            *ROUTED,
         ],
         "authorization": {"type": "simple", "superUsers": ["CN=admin"]},
     },

@@ -139,7 +139,7 @@ def read_by_kafka_python(account: Credentials) -> list[bytes]:
         consumer_timeout_ms=WAIT_S * 1000,
     )
     try:
-        return [one.value for one, _ in zip(consumer, range(1), strict=False)]
+        return [one.value for _, one in zip(range(1), consumer, strict=False)]
     finally:
         consumer.close()
 
