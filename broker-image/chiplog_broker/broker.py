@@ -43,6 +43,7 @@ from chiplog_broker.replication.manager import ReplicaFetching
 from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.authorization import AclStore
 from chiplog_broker.security.cluster_access import ClusterAccess
+from chiplog_broker.security.no_logins import NoLogins
 from chiplog_broker.security.plain import Derivations
 from chiplog_broker.security.quota_store import KnownQuotas, QuotaStore
 from chiplog_broker.security.scram_store import CredentialChange, ScramStore
@@ -258,6 +259,8 @@ class Broker:
                 self._acls = access
             if has_authorizer or has_logins:
                 self._watched_access = access
+            else:
+                self._scram = NoLogins()
             return
         if has_authorizer:
             self._acls = StandaloneAcls(self._ports.metadata, self._config)

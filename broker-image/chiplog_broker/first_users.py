@@ -12,16 +12,16 @@ from typing import Final
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.security.scram_store import CredentialChange
-from chiplog_broker.security.users import MAX_ITERATIONS, MAX_SALT_BYTES, SALT_BYTES
+from chiplog_broker.security.users import SALT_BYTES
 from chiplog_wire.scram import (
     ITERATIONS,
-    MIN_ITERATIONS,
     Mechanism,
     ScramCredential,
     derived_keys,
     salted_password,
     saslprep,
 )
+from chiplog_wire.verifiers import why_not_stored
 
 OPTION: Final = "--add-scram"
 FORM: Final = "SCRAM-SHA-512=[name=alice,password=secret]"
@@ -44,11 +44,9 @@ def _parsed(text: str, rng: Rng) -> CredentialChange:
     mechanism, fields = Mechanism(match[1]), _fields(match[2])
     username = saslprep(fields.get("name", ""))
     iterations = int(fields.get("iterations", ITERATIONS))
-    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-        raise ValueError(f"iterations are {MIN_ITERATIONS} to {MAX_ITERATIONS}")
     salt = b64decode(fields["salt"], validate=True) if "salt" in fields else rng.token(SALT_BYTES)
-    if not 0 < len(salt) <= MAX_SALT_BYTES:
-        raise ValueError(f"a salt has 1 to {MAX_SALT_BYTES} bytes")
+    if why := why_not_stored(iterations, salt):
+        raise ValueError(why)
     if ("password" in fields) == ("saltedpassword" in fields):
         raise ValueError("give either password or saltedpassword")
     if "password" in fields:

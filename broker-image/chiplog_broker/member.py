@@ -46,6 +46,7 @@ def member(
     api = HttpKubeApi(connection)
     # The broker itself says when the API server goes away and when it is back.
     logging.getLogger("chiplog_kube").setLevel(logging.ERROR)
+    credentials = internal_credentials(options.credentials, ports.clock)
     process = Process(
         cluster=options.cluster,
         namespace=options.namespace or os.environ.get("POD_NAMESPACE") or connection.namespace,
@@ -63,12 +64,12 @@ def member(
             data=ports.data,
             machine=SystemMachine(options.termination_log, os.environ.get("POD_UID", "")),
             close_api=api.close,
+            internal=credentials,
         ),
         config,
     )
     bound = member_listeners(config)
     dialer = None
-    credentials = internal_credentials(options.credentials, ports.clock)
     if credentials is not None:
         keyring = Keyring(credentials, ports.rng)
         # The operator determines the advertised address, so none is given.

@@ -107,6 +107,8 @@ MAX_ACCESS_LIST_BYTES = 1_000_000
 MAX_CREDENTIALS_BYTES = 700_000
 """Names and values in the Secret with the verifiers of passwords, before Base64; the API server
 accepts 1 MiB."""
+MAX_USERNAME_LENGTH = MAX_ACL_NAME_LENGTH - len("User:")
+"""Characters of a user's name: with `User:` in front of it, it is the principal of ACLs."""
 MAX_USER_ACLS = 200
 """Rules of one User, each of which may have several operations."""
 MAX_SECRET_ANNOTATIONS = 50

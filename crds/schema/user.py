@@ -38,6 +38,7 @@ USER = Definition(
                 optional(
                     "self.spec.authentication",
                     f"!({_HAS_CERTIFICATE}) || "
+                    "has(self.spec.username) || "
                     f"size(self.metadata.name) <= {MAX_COMMON_NAME_LENGTH}",
                 ),
                 "metadata.name is too long for the subject of a certificate: shorten it to "
@@ -52,6 +53,13 @@ USER = Definition(
                 reason=RuleReason.FORBIDDEN,
                 field=".clusterRef",
             ),
+            Rule(
+                "!has(self.username) || !has(self.authentication) || "
+                f"self.authentication.type != '{UserAuthenticationType.TLS}'",
+                "username is not for type tls: remove it, or use tls-external",
+                reason=RuleReason.FORBIDDEN,
+                field=".username",
+            ),
         ),
         "spec.authentication": (
             Rule(
@@ -59,6 +67,13 @@ USER = Definition(
                 "password is only for type scram-sha-512: remove it",
                 reason=RuleReason.FORBIDDEN,
                 field=".password",
+            ),
+            Rule(
+                "!has(self.verifierKey) || (!has(self.password) && "
+                f"self.type == '{UserAuthenticationType.SCRAM_SHA_512}')",
+                "verifierKey is only for type scram-sha-512 without password: remove it",
+                reason=RuleReason.FORBIDDEN,
+                field=".verifierKey",
             ),
         ),
         "spec.authorization.acls[]": (

@@ -250,6 +250,7 @@ def with_managed_fields(manifest: Manifest) -> Manifest:
 _KEEP: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     kinds.TOPICS: with_managed_fields,
     kinds.CONSUMER_GROUPS: with_managed_fields,
+    kinds.USERS: with_managed_fields,
     kinds.NODES: views.kept_node,
     kinds.PODS: views.kept_pod,
     kinds.STATEFUL_SETS: without_managed_fields,

@@ -33,6 +33,7 @@ from chiplog_core.model.actions import (
     RestartPod,
     SetMetadata,
     WriteTopic,
+    WriteUser,
 )
 from chiplog_core.model.annotations import MANUAL_ROLLING_UPDATE
 from chiplog_core.model.broker import Broker
@@ -45,6 +46,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound, Unavailable
 from chiplog_operator.cached_api import CachedApi
 from chiplog_operator.caches import DECIDED_KINDS, Caches, ClusterKey, cluster_of
+from chiplog_operator.client_writes import ClientsCredentials, write_topic, write_user
 from chiplog_operator.clock import Clock
 from chiplog_operator.concurrency import run_concurrently
 from chiplog_operator.confirm import confirm_deletion, confirm_maps, confirm_pods
@@ -53,7 +55,6 @@ from chiplog_operator.events import event
 from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.status_patch import status_patch
 from chiplog_operator.targets import KIND_OF, facts_of, rank_of, target_of
-from chiplog_operator.topic_writes import write_topic
 from chiplog_operator.volumes import Volumes
 from chiplog_operator.write_results import WriteResults
 from chiplog_operator.writes import (
@@ -129,9 +130,12 @@ class Executor:
         authority: Authority,
         instance: str,
         meter: ActionMeter,
+        credentials: ClientsCredentials | None = None,
     ) -> None:
+        """`credentials` are for users whose passwords clients set; without it none are written."""
         self._api = api
         self._meter = meter
+        self._credentials = credentials
         self._caches = caches
         self._cached_api = CachedApi(api, caches, checks)
         self._results = results
@@ -240,8 +244,8 @@ class Executor:
                 await self.announce(action)
             case RestartPod() | RequestRestarts() | RebuildVolume() | DeleteClaim():
                 await self._change_pods(cluster, action)
-            case WriteTopic():
-                outcome.without_event += await self._write_topic(cluster, action)
+            case WriteTopic() | WriteUser():
+                outcome.without_event += await self._write_for_client(cluster, action)
 
     async def _create(self, executed: ExecutedPlan, action: Create) -> None:
         """Create an object. One that exists already is read into the cache. Raises `NameTaken` if
@@ -400,13 +404,30 @@ class Executor:
         )
         self._cached_api.take(kinds.STATEFUL_SETS, patched)
 
-    async def _write_topic(self, cluster: ClusterKey, action: WriteTopic) -> bool:
-        """Write a Topic for an admin client, and keep the result for the next plan. Returns whether
-        that plan must be woken: a dry run or a refusal causes no watch event."""
+    async def _write_for_client(self, cluster: ClusterKey, action: WriteTopic | WriteUser) -> bool:
+        """Write an object for an admin client, and keep the result for the next plan. Returns
+        whether that plan must be woken: a dry run or a refusal causes no watch event, and events of
+        Users wake nobody but the loop of the users."""
+        if isinstance(action, WriteUser):
+            await self._write_user(cluster, action)
+            return True
         result = await write_topic(self._cached_api, cluster, action)
         if result is not None:
             self._results.add(cluster, action.request_id, result)
         return result is not None and (action.dry_run or not result.accepted)
+
+    async def _write_user(self, cluster: ClusterKey, action: WriteUser) -> None:
+        """Write a User for an admin client, and keep the result for the next plan."""
+        assert self._credentials is not None, "requests about users need it"
+        result = await write_user(self._cached_api, cluster, action, self._credentials)
+        if result is not None:
+            self._results.add(cluster, action.request_id, result)
+            facts = {
+                "cluster": str(cluster),
+                "user": action.metadata.name,
+                "accepted": result.accepted,
+            }
+            logger.info("user_written_for_client", extra=facts)
 
     async def _read_again(self, action: Action) -> None:
         """Read the object that an action writes into the cache, because the cached one may be

@@ -320,6 +320,7 @@ class Observer:
             key.name,
             CONSUMER_GROUP,
         )
+        users, unreadable_users = self.users(key)
         return World(
             metadata=self.metadata(key),
             cluster=cluster,
@@ -331,6 +332,12 @@ class Observer:
             unreadable_maps=frozenset(unreadable_maps),
             topics=tuple(topic for topic in topics if _map_name(key, topic) not in unreadable_maps),
             groups=groups,
+            users=users,
+            unreadable_users=frozenset(
+                one.metadata.name
+                for one in unreadable_users
+                if one.metadata.namespace == key.namespace
+            ),
             rebalances=tuple(
                 rebalance
                 for rebalance in self.rebalances(key)
@@ -365,8 +372,9 @@ class Observer:
             open_questions_ms=self._answered_for_ms(key, maps, brokers),
             maps_check=self._checks.of(key),
             managed_fields={
-                uid_of(topic): metadata(topic).get("managedFields", ())
-                for topic in self._caches.members(kinds.TOPICS, key)
+                uid_of(one): metadata(one).get("managedFields", ())
+                for kind in (kinds.TOPICS, kinds.USERS)
+                for one in self._caches.members(kind, key)
             },
             is_complete=self._lists.is_complete(allowed) and not checked.topics_unknown,
             sees_all_topics=not self._namespaces or allowed <= self._namespaces,

@@ -32,6 +32,7 @@ from chiplog_operator.spark.carrying_out import Tools
 from chiplog_operator.spark.loads import Loads
 from chiplog_operator.spark.loop import FiguresListener, SparkLoop, SparkParts
 from chiplog_operator.spark.repairing import Repairing
+from chiplog_operator.users.clients_credentials import StoredByClients
 from chiplog_operator.users.loop import UsersLoops, UsersParts
 from chiplog_operator.watching import Watching
 from chiplog_operator.write_results import WriteResults
@@ -127,6 +128,7 @@ class System:
             clock=clock,
             changed=changes.processes,
         )
+        passwords = Passwords(api)
         executor = Executor(
             api,
             self.caches,
@@ -136,6 +138,7 @@ class System:
             authority=authority,
             instance=settings.instance,
             meter=meter,
+            credentials=StoredByClients(api, authority, passwords),
         )
         issued_to_users = IssuedToUsers(are_known=not keeps_users)
         parts = Parts(
@@ -158,7 +161,6 @@ class System:
         )
         self.loops = Loops(parts, changes.clusters)
         self.group_loops: GroupsLoops | None = None
-        passwords = Passwords(api)
         if groups is not None:
             self.group_loops = GroupsLoops(
                 GroupsLoopParts(

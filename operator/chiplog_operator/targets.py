@@ -14,6 +14,7 @@ from chiplog_core.model.actions import (
     RestartPod,
     SetMetadata,
     WriteTopic,
+    WriteUser,
 )
 from chiplog_core.model.metadata import Metadata
 from chiplog_kube import kinds
@@ -40,7 +41,7 @@ def rank_of(action: Action) -> tuple[int, int]:
     match action:
         case Replace():
             return (0, -action.weight)
-        case Create() | SetMetadata() | WriteTopic() | DeleteMap() | DeleteGroup():
+        case Create() | SetMetadata() | WriteTopic() | WriteUser() | DeleteMap() | DeleteGroup():
             return (1, 0)
         case RestartPod() | RequestRestarts():
             return (1, 0)
@@ -57,6 +58,8 @@ def target_of(action: Action) -> tuple[Kind, Metadata] | None:
             return KIND_OF[action.resource.KIND.kind], action.resource.metadata
         case WriteTopic():
             return kinds.TOPICS, action.metadata
+        case WriteUser():
+            return kinds.USERS, action.metadata
         case DeleteGroup():
             return kinds.CONSUMER_GROUPS, action.metadata
         case Report() | SetMetadata():

@@ -1,13 +1,13 @@
 """DescribeAcls, CreateAcls and DeleteAcls (KIP-140, KIP-290), for a broker with an authorizer."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.security.authorization import AclStore, Creation
-from chiplog_broker.security.scram_store import ChangedElsewhere
+from chiplog_broker.security.refusal import Refusal
 from chiplog_broker.server.call import Call
 from chiplog_core.authorizer.acls import (
     Acl,
@@ -74,15 +74,13 @@ class AclHandlers:
                 created(types, ErrorCode.invalid_request if why else ErrorCode.none, why)
             )
         try:
-            outcomes = await self._store.create(tuple(valid.values()))
+            outcomes = await self._store.create(tuple(valid.values()), call.peer.principal)
         except OSError as failed:
-            outcomes = [Creation(str(failed))] * len(valid)
-            refused = ErrorCode.kafka_storage_error
-        else:
-            refused = ErrorCode.policy_violation
+            refused = Refusal(ErrorCode.kafka_storage_error, str(failed))
+            outcomes = [Creation(refused)] * len(valid)
         for place, outcome in zip(valid, outcomes, strict=True):
-            if outcome.refused:
-                results[place] = created(types, refused, outcome.refused)
+            if outcome.refused is not None:
+                results[place] = created(types, *outcome.refused)
         return types.CreateAclsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 
     async def delete_acls(self, call: Call[Any]) -> object:
@@ -97,20 +95,20 @@ class AclHandlers:
         try:
             if len(filters) > MAX_FILTERS:
                 raise ValueError(TOO_MANY_FILTERS)
-            found = await self._store.delete(tuple(valid.values()))
-        except (OSError, ValueError, ChangedElsewhere) as failed:
+            deletions = await self._store.delete(tuple(valid.values()), call.peer.principal)
+        except (OSError, ValueError) as failed:
             code = code_of(failed)
             results = [refused_filter(types, code, str(failed))] * len(filters)
         else:
-            for place, acls in zip(valid, found, strict=True):
-                results[place] = await asyncio.to_thread(applied_filter, types, acls)
+            for place, acls in zip(valid, deletions.matches, strict=True):
+                results[place] = await asyncio.to_thread(
+                    applied_filter, types, acls, deletions.refused
+                )
         return types.DeleteAclsResponse(throttle_time=NO_THROTTLE, filter_results=tuple(results))
 
 
 def code_of(failure: Exception) -> ErrorCode:
     """The error for ACLs that could not be deleted."""
-    if isinstance(failure, ChangedElsewhere):
-        return ErrorCode.policy_violation
     is_storage = isinstance(failure, OSError)
     return ErrorCode.kafka_storage_error if is_storage else ErrorCode.invalid_request
 
@@ -120,12 +118,13 @@ def refused_filter(types: Any, code: ErrorCode, why: str) -> object:
     return types.DeleteAclsFilterResult(error_code=code, error_message=why, matching_acls=())
 
 
-def applied_filter(types: Any, acls: Iterable[Acl]) -> object:
-    """The result for a filter of a DeleteAcls with the ACLs that it matched."""
+def applied_filter(types: Any, acls: Iterable[Acl], refused: Mapping[Acl, Refusal]) -> object:
+    """The result for a filter of a DeleteAcls with the ACLs that it matched; `refused` are those
+    that were not deleted."""
     return types.DeleteAclsFilterResult(
         error_code=ErrorCode.none,
         error_message=None,
-        matching_acls=tuple(deleted(types, acl) for acl in acls),
+        matching_acls=tuple(deleted(types, acl, refused.get(acl)) for acl in acls),
     )
 
 
@@ -198,11 +197,11 @@ def created(types: Any, code: ErrorCode, why: str) -> object:
     return types.AclCreationResult(error_code=code, error_message=why or None)
 
 
-def deleted(types: Any, acl: Acl) -> object:
-    """One deleted ACL of a DeleteAcls."""
+def deleted(types: Any, acl: Acl, refused: Refusal | None) -> object:
+    """One ACL of a DeleteAcls, which is deleted unless that was refused."""
     return types.DeleteAclsMatchingAcl(
-        error_code=ErrorCode.none,
-        error_message=None,
+        error_code=ErrorCode.none if refused is None else refused.code,
+        error_message=None if refused is None else refused.why,
         resource_type=int(acl.resource_type),
         resource_name=acl.name,
         pattern_type=int(acl.pattern_type),

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.security.quota_store import QuotaStore
-from chiplog_broker.security.scram_store import ChangedElsewhere
 from chiplog_broker.server.call import Call
 from chiplog_core.client_quotas.entities import (
     DEFAULT,
@@ -95,8 +94,6 @@ class ClientQuotaHandlers:
         except OSError as failed:
             error = Invalid(str(failed), ErrorCode.kafka_storage_error)
             return dict.fromkeys(changes, error)
-        except ChangedElsewhere as elsewhere:
-            return dict.fromkeys(changes, Invalid(str(elsewhere), ErrorCode.policy_violation))
         return {
             place: Invalid(refused[change.entity], ErrorCode.policy_violation)
             for place, change in changes.items()

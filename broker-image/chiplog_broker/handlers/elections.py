@@ -7,7 +7,7 @@ partitions, those that need no election are left out of the answer, as in Kafka.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from chiplog_broker.handlers.bounded_gather import bounded_gather
+from chiplog_broker.bounded_gather import bounded_gather
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, PartitionView, TopicView

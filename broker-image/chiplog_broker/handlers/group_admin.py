@@ -3,10 +3,10 @@
 from functools import partial
 from typing import Any
 
+from chiplog_broker.bounded_gather import bounded_gather
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.holding import outcome
-from chiplog_broker.handlers.bounded_gather import bounded_gather
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.server.call import Call
 from chiplog_core.groups.description import Description, MemberDescription

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from chiplog_broker.bounded_gather import bounded_gather
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups.offset_value import CommittedOffset
-from chiplog_broker.handlers.bounded_gather import bounded_gather
 from chiplog_broker.handlers.group_description import GroupDescriber
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.slices import Slices

@@ -9,11 +9,11 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from chiplog_broker.bounded_gather import bounded_gather
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups.offset_value import CommittedOffset
-from chiplog_broker.handlers.bounded_gather import bounded_gather
 from chiplog_broker.handlers.slices import LongWork, Slices
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.server.call import Answer, Call

@@ -2,10 +2,10 @@
 
 from functools import partial
 
+from chiplog_broker.bounded_gather import bounded_gather
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.holding import outcome
-from chiplog_broker.handlers.bounded_gather import bounded_gather
 from chiplog_broker.handlers.group_facts import refusal_of
 from chiplog_core.model.group_exchange import (
     GroupRetention,

@@ -5,20 +5,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from chiplog_broker.handlers.slices import LongWork
-from chiplog_broker.security.scram_store import ChangedElsewhere, CredentialChange, ScramStore
-from chiplog_broker.security.users import MAX_ITERATIONS, MAX_SALT_BYTES
+from chiplog_broker.security.scram_store import CredentialChange, ScramStore
 from chiplog_broker.server.call import Call
 from chiplog_core.authorizer.acls import MAX_FIELD_LENGTH
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
-from chiplog_wire.scram import (
-    MIN_ITERATIONS,
-    Mechanism,
-    ScramCredential,
-    derived_keys,
-    saslprep,
-)
+from chiplog_wire.scram import Mechanism, ScramCredential, derived_keys, saslprep
+from chiplog_wire.verifiers import why_not_stored
 
 MECHANISMS: Final = {1: Mechanism.SCRAM_SHA_256, 2: Mechanism.SCRAM_SHA_512}
 NUMBERS: Final = {mechanism: number for number, mechanism in MECHANISMS.items()}
@@ -71,15 +65,11 @@ class ScramHandlers:
         """Store and delete credentials; one result for each user."""
         valid, errors = await self._checked(call.message)
         try:
-            refused = await self._store.alter(tuple(valid.values()))
+            refused = await self._store.alter(tuple(valid.values()), call.peer.principal)
         except OSError as failed:
             errors |= dict.fromkeys(valid, Invalid(ErrorCode.kafka_storage_error, str(failed)))
-        except ChangedElsewhere as elsewhere:
-            errors |= dict.fromkeys(valid, Invalid(ErrorCode.policy_violation, str(elsewhere)))
         else:
-            errors |= {
-                name: Invalid(ErrorCode.policy_violation, why) for name, why in refused.items()
-            }
+            errors |= {name: Invalid(code, why) for name, (code, why) in refused.items()}
         types = answers(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
         return types.AlterUserScramCredentialsResponse(
             throttle_time=NO_THROTTLE,
@@ -137,25 +127,25 @@ def entries(request: Any) -> Iterator[tuple[str, Any]]:
 
 def check_upsertion(entry: Any) -> None:
     """Raise `Invalid` if a credential cannot be stored."""
-    why = ""
-    if entry.iterations < MIN_ITERATIONS:
-        why = "Too few iterations"
-    elif entry.iterations > MAX_ITERATIONS:
-        why = "Too many iterations"
-    elif len(entry.name) > MAX_NAME_LENGTH or len(entry.salted_password) > MAX_SALTED_BYTES:
-        why = (
+    why = why_not_stored(entry.iterations, entry.salt) or why_not_given(entry)
+    if why:
+        raise Invalid(ErrorCode.unacceptable_credential, why)
+
+
+def why_not_given(entry: Any) -> str:
+    """Why the name or the salted password is not acceptable; empty if they are."""
+    if len(entry.name) > MAX_NAME_LENGTH or len(entry.salted_password) > MAX_SALTED_BYTES:
+        return (
             f"A name has at most {MAX_NAME_LENGTH} characters, and a salted password at most "
             f"{MAX_SALTED_BYTES} bytes"
         )
-    elif not 0 < len(entry.salt) <= MAX_SALT_BYTES or not entry.salted_password:
-        why = f"The salt needs 1 to {MAX_SALT_BYTES} bytes, and the password must not be empty"
-    else:
-        try:
-            saslprep(entry.name)
-        except ValueError as error:
-            why = str(error)
-    if why:
-        raise Invalid(ErrorCode.unacceptable_credential, why)
+    if not entry.salted_password:
+        return "The password must not be empty"
+    try:
+        saslprep(entry.name)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def described(types: Any, user: str, times: int, infos: list[object]) -> object:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chiplog_broker.handlers.bounded_gather import bounded_gather
+from chiplog_broker.bounded_gather import bounded_gather
 from chiplog_broker.handlers.config_entries import config_source
 from chiplog_broker.handlers.pacing import Pace, Pacing
 from chiplog_broker.metadata.operations import Outcome, PlannedTopic

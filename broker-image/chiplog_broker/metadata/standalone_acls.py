@@ -8,7 +8,14 @@ from typing import Any, Final
 from chiplog_broker.metadata.standalone import read_fields
 from chiplog_broker.ports.checksum_line import with_checksum
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.security.authorization import Creation
+from chiplog_broker.security.authorization import (
+    MAX_MATCHES,
+    TOO_MANY_MATCHES,
+    Creation,
+    Deletions,
+)
+from chiplog_broker.security.refusal import Refusal
+from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.settings import setting
 from chiplog_core.authorizer.acls import (
     Acl,
@@ -21,14 +28,15 @@ from chiplog_core.authorizer.acls import (
 from chiplog_core.authorizer.decision import Authorizer
 from chiplog_core.authorizer.filters import AclFilter
 from chiplog_core.config import broker_keys as keys
+from chiplog_wire.protocol.errors import ErrorCode
 
 ACLS_FILE: Final = "acls.json"
 MAX_ACLS: Final = 10_000
 """The whole file is written at each change, so it must stay small."""
-MAX_MATCHES: Final = 2 * MAX_ACLS
-"""Matches of all filters of one request, which are in its answer."""
-TOO_MANY_MATCHES: Final = "the filters overlap too much: send them in several requests"
-TOO_MANY: Final = f"a standalone broker keeps at most {MAX_ACLS} ACLs: use prefixes or wildcards"
+TOO_MANY: Final = Refusal(
+    ErrorCode.policy_violation,
+    f"a standalone broker keeps at most {MAX_ACLS} ACLs: use prefixes or wildcards",
+)
 
 
 class StandaloneAcls:
@@ -47,7 +55,7 @@ class StandaloneAcls:
             allow_everyone_if_no_acl_found=setting(config, keys.ALLOW_EVERYONE_IF_NO_ACL_IS_FOUND),
         )
 
-    async def create(self, acls: Sequence[Acl]) -> list[Creation]:
+    async def create(self, acls: Sequence[Acl], _principal: str = ANONYMOUS) -> list[Creation]:
         """Add valid ACLs; one result for each. Raises `OSError`, and then nothing was changed."""
         async with self._lock:
             known = self.authorizer.acls
@@ -68,7 +76,7 @@ class StandaloneAcls:
                 self.version += 1
             return results
 
-    async def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
+    async def delete(self, filters: Sequence[AclFilter], _principal: str = ANONYMOUS) -> Deletions:
         """Delete the ACLs that the filters match; returns the matches of each filter, be it that an
         earlier one matches them, too. Raises `OSError`, or `ValueError` for more than
         `MAX_MATCHES` matches; then nothing was changed."""
@@ -84,7 +92,7 @@ class StandaloneAcls:
                 for acl in removed:
                     known.remove(acl)
                 self.version += 1
-            return matches
+            return Deletions(matches)
 
     async def _write(self, acls: Sequence[Acl]) -> None:
         """Replace the file, durable on return. Raises `OSError`."""

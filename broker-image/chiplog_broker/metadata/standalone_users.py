@@ -2,21 +2,27 @@
 
 import asyncio
 import json
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from chiplog_broker.metadata.standalone import read_fields
 from chiplog_broker.ports.checksum_line import with_checksum
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.security.scram_store import CredentialChange, read_credential
+from chiplog_broker.security.refusal import Refusal
+from chiplog_broker.security.sasl import ANONYMOUS
+from chiplog_broker.security.scram_store import CredentialChange
 from chiplog_broker.security.users import Users, Verifiers
+from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.scram import Mechanism, ScramCredential
+from chiplog_wire.verifiers import credential_fields, read_credential
 
 USERS_FILE: Final = "users.json"
 MAX_CREDENTIALS: Final = 10_000
 """The whole file is written at each change, so it must stay small."""
-TOO_MANY: Final = f"a standalone broker keeps at most {MAX_CREDENTIALS} credentials"
+TOO_MANY: Final = Refusal(
+    ErrorCode.policy_violation,
+    f"a standalone broker keeps at most {MAX_CREDENTIALS} credentials",
+)
 
 
 class StandaloneUsers:
@@ -33,7 +39,9 @@ class StandaloneUsers:
     def verifiers(self) -> Verifiers:
         return self._users.verifiers
 
-    async def alter(self, changes: Sequence[CredentialChange]) -> Mapping[str, str]:
+    async def alter(
+        self, changes: Sequence[CredentialChange], _principal: str = ANONYMOUS
+    ) -> Mapping[str, Refusal]:
         """Store these changes; returns user -> why it was refused. Raises `OSError`, and then
         nothing was changed."""
         async with self._lock:
@@ -63,13 +71,9 @@ def encode(verifiers: Verifiers) -> bytes:
         {
             "name": name,
             "mechanism": mechanism.value,
-            "salt": b64encode(credential.salt).decode(),
-            "iterations": credential.iterations,
-            "storedKey": b64encode(keys.stored_key).decode(),
-            "serverKey": b64encode(keys.server_key).decode(),
+            **credential_fields(credential),
         }
         for (mechanism, name), credential in verifiers.items()
-        for keys in credential.keys
     ]
     text = json.dumps({"credentials": stored}, separators=(",", ":")) + "\n"
     return with_checksum(text.encode())

@@ -4,9 +4,11 @@ Kept decisions are shared by all connections, so their memory is bounded for the
 takes some microseconds (`chiplog_core.authorizer`); a kept one takes a fraction of one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
+from chiplog_broker.security.refusal import Refusal
 from chiplog_core.authorizer.acls import MAX_FIELD_LENGTH, Acl, Operation, ResourceType
 from chiplog_core.authorizer.decision import Authorizer, Client
 from chiplog_core.authorizer.filters import AclFilter
@@ -19,6 +21,9 @@ LONGEST_KEPT_NAME: Final = 249
 LONGEST_KEPT_PRINCIPAL: Final = MAX_FIELD_LENGTH
 """Decisions for longer principals are not kept; no ACL has one. Each connection has a text of its
 own, of up to 100 KB from its certificate."""
+MAX_MATCHES: Final = 20_000
+"""Matches of all filters of one request, which are in its answer."""
+TOO_MANY_MATCHES: Final = "the filters overlap too much: send them in several requests"
 ANYWHERE: Final = ""
 """In place of a name: the decision for any resource of the type. No resource has an empty name."""
 
@@ -36,23 +41,32 @@ class AclSource(Protocol):
 
 
 class Creation(NamedTuple):
-    """The result for one ACL to create: why it was refused, or an empty text."""
+    """The result for one ACL to create."""
 
-    refused: str = ""
+    refused: Refusal | None = None
     is_new: bool = False
     """Whether the ACL did not exist before."""
+
+
+class Deletions(NamedTuple):
+    """The result of a deletion."""
+
+    matches: Sequence[Sequence[Acl]]
+    """The ACLs that each filter matches."""
+    refused: Mapping[Acl, Refusal] = MappingProxyType({})
+    """Those that were not deleted."""
 
 
 class AclStore(AclSource, Protocol):
     """A source whose ACLs clients can change."""
 
-    async def create(self, acls: Sequence[Acl]) -> list[Creation]:
-        """Add ACLs, which are valid; one result for each. Raises `OSError`, and then nothing was
-        changed."""
+    async def create(self, acls: Sequence[Acl], principal: str, /) -> list[Creation]:
+        """Add ACLs, which are valid, for this principal; one result for each. Raises `OSError`, and
+        then nothing was changed."""
 
-    async def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        """Delete the ACLs that the filters match; returns the matches of each filter. Raises
-        `OSError`, or `ValueError` for too many matches; then nothing was changed."""
+    async def delete(self, filters: Sequence[AclFilter], principal: str, /) -> Deletions:
+        """Delete the ACLs that the filters match, for this principal. Raises `OSError`, or
+        `ValueError` for too many matches; then nothing was changed."""
 
 
 class Authorization:

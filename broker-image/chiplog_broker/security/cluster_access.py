@@ -4,12 +4,14 @@ Before they are known, nobody but processes of the cluster may do anything: the 
 ACLs, and logins do not succeed. After that the last known ones stay in force.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+import asyncio
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Final, Protocol
 
-from chiplog_broker.security.authorization import Creation
+from chiplog_broker.security.authorization import Creation, Deletions
 from chiplog_broker.security.quota_store import KnownQuotas
-from chiplog_broker.security.scram_store import ChangedElsewhere, CredentialChange
+from chiplog_broker.security.refusal import Refusal
+from chiplog_broker.security.scram_store import CredentialChange
 from chiplog_broker.security.users import Users, Verifiers
 from chiplog_core.authorizer.acls import Acl
 from chiplog_core.authorizer.decision import Authorizer
@@ -18,13 +20,27 @@ from chiplog_core.client_quotas.entities import Entity
 from chiplog_core.client_quotas.table import QuotaChange
 
 CHANGE_THE_USER: Final = (
-    "users, ACLs and quotas of this cluster are User objects in Kubernetes: change the User object"
+    "quotas of this cluster are in User objects in Kubernetes: change the User object"
 )
 
 
+class UserChanges(Protocol):
+    """Has the operator change User objects, as `AclStore` and `ScramStore` say."""
+
+    async def create(self, acls: Sequence[Acl], principal: str, /) -> list[Creation]: ...
+
+    async def delete(self, filters: Sequence[AclFilter], principal: str, /) -> Deletions: ...
+
+    async def alter(
+        self, changes: Sequence[CredentialChange], principal: str, /
+    ) -> Mapping[str, Refusal]: ...
+
+
 class ClusterAccess:
-    """The `AclStore`, `ScramStore` and `QuotaStore` of a broker on Kubernetes. Clients cannot
-    change it."""
+    """The `AclStore`, `ScramStore` and `QuotaStore` of a broker on Kubernetes."""
+
+    changes: UserChanges
+    """Carries out changes; set when the broker joins its cluster, before it has clients."""
 
     def __init__(
         self, users: Users, *, has_logins: bool, quotas: KnownQuotas | None = None
@@ -35,6 +51,8 @@ class ClusterAccess:
         """Whether users log in with passwords on a listener of this broker."""
         self.version = 0
         self.authorizer = Authorizer()
+        self._waiting: set[asyncio.Event] = set()
+        """Of those that wait for a change."""
 
     @property
     def verifiers(self) -> Verifiers:
@@ -44,15 +62,38 @@ class ClusterAccess:
         """From now on this decides."""
         self.authorizer = authorizer
         self.version += 1
+        self._changed()
 
-    async def create(self, acls: Sequence[Acl]) -> list[Creation]:
-        return [Creation(CHANGE_THE_USER)] * len(acls)
+    def use_users(self, verifiers: Verifiers, principals: Set[str]) -> None:
+        """From now on these are the users."""
+        self.users.replace(verifiers, principals)
+        self._changed()
 
-    async def delete(self, _filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        raise ChangedElsewhere(CHANGE_THE_USER)
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until the ACLs and users are so that this holds."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            while not holds():
+                await event.wait()
+                event.clear()
+        finally:
+            self._waiting.discard(event)
 
-    async def alter_quotas(self, _changes: Sequence[QuotaChange]) -> Mapping[Entity, str]:
-        raise ChangedElsewhere(CHANGE_THE_USER)
+    async def alter_quotas(self, changes: Sequence[QuotaChange]) -> Mapping[Entity, str]:
+        return {change.entity: CHANGE_THE_USER for change in changes}
 
-    async def alter(self, _changes: Sequence[CredentialChange]) -> Mapping[str, str]:
-        raise ChangedElsewhere(CHANGE_THE_USER)
+    async def create(self, acls: Sequence[Acl], principal: str) -> list[Creation]:
+        return await self.changes.create(acls, principal)
+
+    async def delete(self, filters: Sequence[AclFilter], principal: str) -> Deletions:
+        return await self.changes.delete(filters, principal)
+
+    async def alter(
+        self, changes: Sequence[CredentialChange], principal: str
+    ) -> Mapping[str, Refusal]:
+        return await self.changes.alter(changes, principal)
+
+    def _changed(self) -> None:
+        for event in self._waiting:
+            event.set()

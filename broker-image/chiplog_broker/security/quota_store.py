@@ -35,5 +35,4 @@ class QuotaStore(Protocol):
 
     async def alter_quotas(self, changes: Sequence[QuotaChange]) -> Mapping[Entity, str]:
         """Store valid changes, of which each entity has one. Returns entity -> why it was refused,
-        for those that were. Raises `OSError` or `ChangedElsewhere`, and then nothing was
-        changed."""
+        for those that were. Raises `OSError`, and then nothing was changed."""

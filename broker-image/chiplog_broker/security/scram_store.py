@@ -1,15 +1,11 @@
 """Changes of SCRAM credentials, and where they are stored."""
 
-from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from chiplog_broker.security.users import MAX_ITERATIONS, MAX_SALT_BYTES, Verifiers
-from chiplog_wire.scram import MIN_ITERATIONS, Mechanism, ScramCredential, ScramKeys
-
-
-class ChangedElsewhere(Exception):  # noqa: N818 - a name for what happened
-    """Users and ACLs are not changed by requests here; the message names how they are."""
+from chiplog_broker.security.refusal import Refusal
+from chiplog_broker.security.users import Verifiers
+from chiplog_wire.scram import Mechanism, ScramCredential
 
 
 class CredentialChange(NamedTuple):
@@ -27,21 +23,8 @@ class ScramStore(Protocol):
     def verifiers(self) -> Verifiers:
         """The credentials of all users."""
 
-    async def alter(self, changes: Sequence[CredentialChange]) -> Mapping[str, str]:
-        """Store these changes, of which each user has one. Returns user -> why it was refused, for
-        those that were. Raises `OSError` or `ChangedElsewhere`, and then nothing was changed."""
-
-
-def read_credential(stored: Mapping[str, Any]) -> ScramCredential:
-    """A credential from its JSON with `salt`, `iterations`, `storedKey` and `serverKey`; bytes are
-    in base64. Raises `ValueError`, `TypeError` or `LookupError`, also for one that no login may
-    use: its iterations would hold a thread for too long."""
-    salt, stored_key, server_key = (
-        b64decode(stored[field], validate=True) for field in ("salt", "storedKey", "serverKey")
-    )
-    iterations = stored["iterations"]
-    if not isinstance(iterations, int) or not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-        raise ValueError(f"{iterations} iterations")
-    if not 0 < len(salt) <= MAX_SALT_BYTES or not stored_key or not server_key:
-        raise ValueError("a field is empty or too long")
-    return ScramCredential(salt, iterations, (ScramKeys(stored_key, server_key),))
+    async def alter(
+        self, changes: Sequence[CredentialChange], principal: str, /
+    ) -> Mapping[str, Refusal]:
+        """Store these changes, of which each user has one, for this principal. Returns user -> why
+        it was refused, for those that were. Raises `OSError`, and then nothing was changed."""

@@ -28,9 +28,6 @@ from chiplog_wire.scram import (
 T = TypeVar("T")
 
 SALT_BYTES: Final = 16
-MAX_SALT_BYTES: Final = 1024
-MAX_ITERATIONS: Final = 16_384
-"""Kafka's limit, for the time that a login may take."""
 PLAIN: Final = "PLAIN"
 PLAIN_PREFERS: Final = (Mechanism.SCRAM_SHA_512, Mechanism.SCRAM_SHA_256)
 """The credential that PLAIN compares with: the first one that the user has."""

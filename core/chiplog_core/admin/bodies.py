@@ -1,8 +1,8 @@
 """Conversion of an operation to the body of an admin request, and back.
 
-The body is JSON with the field names of Kafka's own request. Kafka's request may have many topics;
-here it has exactly one, because each is carried out and answered separately. A body with an unknown
-field is refused: another version wrote it, and it must not be carried out only in part.
+The body is JSON with the field names of Kafka's own request. Kafka's request may have many topics
+or users; here it has exactly one, because each is carried out and answered separately. A body with
+an unknown field is refused: another version wrote it, and it must not be carried out only in part.
 """
 
 import json
@@ -14,15 +14,17 @@ from chiplog_core.admin import body_shapes as shapes
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.config_change import Change, ConfigChange
 from chiplog_core.admin.operations import (
+    AlterAcls,
+    AlterScram,
     ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
     GrowTopic,
+    OperatorRequest,
     PartitionTarget,
     ReassignPartitions,
-    Request,
 )
 from chiplog_core.ids import LeaderEpoch, PartitionEpoch, PartitionIndex
 from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH
@@ -36,7 +38,7 @@ CLUSTER_DEFAULT = -1
 """A number of partitions or replicas in Kafka's requests that stands for the cluster's default."""
 
 
-def to_body(operation: Request) -> tuple[AdminOperation, str]:
+def to_body(operation: OperatorRequest) -> tuple[AdminOperation, str]:
     """The kind of Kafka request for the operation, and its body. Raises `Refused` if the body is
     too long."""
     op = _request_of(operation)
@@ -50,7 +52,7 @@ def to_body(operation: Request) -> tuple[AdminOperation, str]:
     return op, body
 
 
-def from_body(op: AdminOperation, body: str) -> Request:
+def from_body(op: AdminOperation, body: str) -> OperatorRequest:
     """The operation in a request. Raises `Refused`."""
     form = _FORMS[op]
     if len(body) > MAX_ADMIN_BODY_LENGTH:
@@ -66,7 +68,7 @@ def from_body(op: AdminOperation, body: str) -> Request:
     return form.operation(found)
 
 
-def _request_of(operation: Request) -> AdminOperation:
+def _request_of(operation: OperatorRequest) -> AdminOperation:
     """The kind of Kafka request for the operation."""
     if isinstance(operation, ConfigureTopic):
         return (
@@ -74,16 +76,19 @@ def _request_of(operation: Request) -> AdminOperation:
             if operation.replace
             else AdminOperation.INCREMENTAL_ALTER_CONFIGS
         )
+    if isinstance(operation, AlterAcls):
+        return AdminOperation.DELETE_ACLS if operation.is_deletion else AdminOperation.CREATE_ACLS
     return _REQUESTS[type(operation)]
 
 
-_REQUESTS: Mapping[type[Request], AdminOperation] = {
+_REQUESTS: Mapping[type[OperatorRequest], AdminOperation] = {
     ConfigureBroker: AdminOperation.INCREMENTAL_ALTER_CONFIGS,
     CreateTopic: AdminOperation.CREATE_TOPICS,
     DeleteTopic: AdminOperation.DELETE_TOPICS,
     GrowTopic: AdminOperation.CREATE_PARTITIONS,
     ElectLeaders: AdminOperation.ELECT_LEADERS,
     ReassignPartitions: AdminOperation.ALTER_PARTITION_REASSIGNMENTS,
+    AlterScram: AdminOperation.ALTER_USER_SCRAM_CREDENTIALS,
 }
 """The kind of Kafka request for each operation that only one kind has."""
 
@@ -96,7 +101,7 @@ class _Form:
     """The dataclass of the body."""
     written: Callable[[Any], Any]
     """Converts an operation to the body."""
-    operation: Callable[[Any], Request]
+    operation: Callable[[Any], OperatorRequest]
     """Converts the body to an operation."""
 
 
@@ -334,6 +339,37 @@ def _reassignment(body: shapes.AlterPartitionReassignments) -> ReassignPartition
     )
 
 
+def _alter_acls(operation: AlterAcls) -> shapes.AlterAcls:
+    """The body of a CreateAcls or DeleteAcls request for the operation."""
+    return shapes.AlterAcls(
+        principal=operation.name, acls=operation.acls, timeout_ms=operation.timeout_ms
+    )
+
+
+def _acls_created(body: shapes.AlterAcls) -> AlterAcls:
+    """The operation in the body of a CreateAcls request."""
+    return AlterAcls(name=body.principal, acls=body.acls, timeout_ms=body.timeout_ms)
+
+
+def _acls_deleted(body: shapes.AlterAcls) -> AlterAcls:
+    """The operation in the body of a DeleteAcls request."""
+    return AlterAcls(
+        name=body.principal, acls=body.acls, is_deletion=True, timeout_ms=body.timeout_ms
+    )
+
+
+def _alter_scram(operation: AlterScram) -> shapes.AlterUserScramCredentials:
+    """The body of an AlterUserScramCredentials request for the operation."""
+    change = shapes.ScramChange(name=operation.username, sealed=operation.sealed)
+    return shapes.AlterUserScramCredentials(users=(change,), timeout_ms=operation.timeout_ms)
+
+
+def _scram_change(body: shapes.AlterUserScramCredentials) -> AlterScram:
+    """The operation in the body of an AlterUserScramCredentials request."""
+    (change,) = body.users
+    return AlterScram(username=change.name, sealed=change.sealed, timeout_ms=body.timeout_ms)
+
+
 _FORMS: Mapping[AdminOperation, _Form] = {
     AdminOperation.CREATE_TOPICS: _Form(shapes.CreateTopics, _create_topics, _create_topic),
     AdminOperation.DELETE_TOPICS: _Form(shapes.DeleteTopics, _delete_topics, _delete_topic),
@@ -349,5 +385,10 @@ _FORMS: Mapping[AdminOperation, _Form] = {
     AdminOperation.ELECT_LEADERS: _Form(shapes.ElectLeaders, _elect_leaders, _election),
     AdminOperation.ALTER_PARTITION_REASSIGNMENTS: _Form(
         shapes.AlterPartitionReassignments, _alter_reassignments, _reassignment
+    ),
+    AdminOperation.CREATE_ACLS: _Form(shapes.AlterAcls, _alter_acls, _acls_created),
+    AdminOperation.DELETE_ACLS: _Form(shapes.AlterAcls, _alter_acls, _acls_deleted),
+    AdminOperation.ALTER_USER_SCRAM_CREDENTIALS: _Form(
+        shapes.AlterUserScramCredentials, _alter_scram, _scram_change
     ),
 }

@@ -1,4 +1,4 @@
-"""The bodies of admin requests as Kafka declares their messages, with one topic in each.
+"""The bodies of admin requests as Kafka declares their messages, with one topic or user in each.
 
 The limits here are only those of Kafka's types and of the length of a body. The module `checks`
 checks the values, because it answers with Kafka's error codes.
@@ -9,8 +9,14 @@ from typing import Annotated
 
 from chiplog_core.admin.config_change import Change
 from chiplog_core.ids import MAX_INT32, LeaderEpoch, PartitionEpoch, PartitionIndex, TopicId
-from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH, MAX_ADMIN_RESULTS
+from chiplog_core.limits import (
+    MAX_ACLS_PER_USER,
+    MAX_ADMIN_BODY_LENGTH,
+    MAX_ADMIN_RESULTS,
+    MAX_USERNAME_LENGTH,
+)
 from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.model.access_list import AclEntry, Principal
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
@@ -204,4 +210,30 @@ class AlterPartitionReassignments:
 
     allow_replication_factor_change: bool = True
     topics: Annotated[tuple[ReassignableTopic, ...], ONE]
+    timeout_ms: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterAcls:
+    """CreateAclsRequest, or the ACLs that a DeleteAclsRequest matches: those of one principal,
+    grouped as in an AccessList."""
+
+    principal: Principal
+    acls: Annotated[tuple[AclEntry, ...], Items(MAX_ACLS_PER_USER, minimum=1)]
+    timeout_ms: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramChange:
+    """A credential of one user: to store `sealed`, or without it to delete what is stored."""
+
+    name: Annotated[str, Length(MAX_USERNAME_LENGTH, minimum=1)]
+    sealed: Text | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterUserScramCredentials:
+    """AlterUserScramCredentialsRequest, with a sealed verifier instead of the salted password."""
+
+    users: Annotated[tuple[ScramChange, ...], ONE]
     timeout_ms: Int32

@@ -10,9 +10,14 @@ from typing import TypeAlias
 
 from chiplog_core.admin.config_change import ConfigChange
 from chiplog_core.ids import TopicId
+from chiplog_core.model.access_list import AclEntry
 
 DEFAULT_TIMEOUT_MS = 30_000
 """How long a client waits for an operation if its request has no timeout."""
+
+OF_USERS_TIMEOUT_MS = 25_000
+"""The same for operations on users: a little less than the time after which Kafka's clients send
+a request again, so that they get its result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +125,42 @@ class ReassignPartitions:
     timeout_ms: int = DEFAULT_TIMEOUT_MS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterAcls:
+    """Create ACLs of one principal, or delete them. Those that exist, or do not, stay as they
+    are."""
+
+    name: str
+    """The principal: requests for the same one are carried out one after the other."""
+    acls: tuple[AclEntry, ...]
+    is_deletion: bool = False
+    timeout_ms: int = OF_USERS_TIMEOUT_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterScram:
+    """Store what verifies a user's password with SCRAM-SHA-512, or delete it."""
+
+    username: str
+    sealed: str | None = None
+    """The verifier, encrypted (`chiplog_wire.sealing`); None to delete it."""
+    timeout_ms: int = OF_USERS_TIMEOUT_MS
+
+    @property
+    def name(self) -> str:
+        """The principal."""
+        return f"User:{self.username}"
+
+
 Operation: TypeAlias = CreateTopic | DeleteTopic | GrowTopic | ConfigureTopic
 """The operations that change a topic, in standalone mode and on Kubernetes."""
 
 Request: TypeAlias = Operation | ConfigureBroker | ElectLeaders | ReassignPartitions
 """The operations of the operator. A standalone broker is the only replica, so it elects no leaders,
 moves no replicas, and throttles none."""
+
+OfUser: TypeAlias = AlterAcls | AlterScram
+"""The operations that change User objects. A standalone broker stores ACLs and users itself."""
+
+OperatorRequest: TypeAlias = Request | OfUser
+"""All operations that brokers forward to the operator."""

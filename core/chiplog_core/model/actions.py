@@ -237,6 +237,31 @@ class WriteTopic:
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedCredential:
+    """What verifies a password, as a broker has encrypted it for the operator."""
+
+    username: str
+    sealed: str = field(repr=False)
+    entry: str
+    """The entry of the user's Secret that gets it."""
+    before_user: bool
+    """Whether it is stored before the User names the entry: the User has a Secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteUser:
+    """The same as `WriteTopic` for a User, without dry runs. With a `credential`, the user's Secret
+    is written, too, and the result is that of both writes."""
+
+    request_id: str
+    metadata: Metadata
+    create: Mapping[str, object] | None = None
+    patch: Mapping[str, object] | None = None
+    delete: bool = False
+    credential: SealedCredential | None = None
+
+
 Action: TypeAlias = (
     Create
     | Replace
@@ -250,6 +275,7 @@ Action: TypeAlias = (
     | DeleteClaim
     | RequestRestarts
     | WriteTopic
+    | WriteUser
 )
 
 

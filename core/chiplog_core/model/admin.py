@@ -34,6 +34,9 @@ class AdminOperation(StrEnum):
     INCREMENTAL_ALTER_CONFIGS = "IncrementalAlterConfigs"
     ELECT_LEADERS = "ElectLeaders"
     ALTER_PARTITION_REASSIGNMENTS = "AlterPartitionReassignments"
+    CREATE_ACLS = "CreateAcls"
+    DELETE_ACLS = "DeleteAcls"
+    ALTER_USER_SCRAM_CREDENTIALS = "AlterUserScramCredentials"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,8 @@ class AdminRequest:
     op: Annotated[AdminOperation, "Name of the Kafka request."]
     body: Annotated[
         str,
-        "The Kafka request as JSON, with the field names of Kafka's protocol.",
+        "The Kafka request as JSON, with the field names of Kafka's protocol. What only brokers "
+        "and the operator may know is encrypted.",
         Length(MAX_ADMIN_BODY_LENGTH),
     ]
     deadline: Annotated[

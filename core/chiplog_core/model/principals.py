@@ -7,6 +7,9 @@ from chiplog_core.model.user import User, UserAuthenticationType
 USER_TYPE: Final = "User:"
 """How the principals of all users begin."""
 
+ANONYMOUS_NAME: Final = "ANONYMOUS"
+"""The name of clients that do not authenticate."""
+
 MAX_COMMON_NAME_LENGTH: Final = 64
 """Characters of the common name in a certificate (RFC 5280)."""
 
@@ -19,9 +22,11 @@ def has_certificate(user: User) -> bool:
 
 
 def username_of(user: User) -> str:
-    """The name by which brokers know the user: the subject of its certificate in RFC 2253, or else
-    the user's name. No two Users of a namespace have the same one, because no name of an object
-    contains `=`."""
+    """The name by which brokers know the user: the one in its spec; else the subject of its
+    certificate in RFC 2253, or the name of the object. No name of an object contains `=`, so only
+    Users with a name in their spec can have the same as others."""
+    if user.spec.username is not None:
+        return user.spec.username
     name = user.metadata.name
     return f"CN={name}" if has_certificate(user) else name
 

@@ -7,7 +7,7 @@ The fields are those of Strimzi's KafkaUser, so that its manifests need only ano
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from chiplog_core.authorizer.acls import WILDCARD
 from chiplog_core.ids import MAX_INT64
@@ -18,6 +18,7 @@ from chiplog_core.limits import (
     MAX_NAME_LENGTH,
     MAX_SECRET_ANNOTATIONS,
     MAX_USER_ACLS,
+    MAX_USERNAME_LENGTH,
 )
 from chiplog_core.manifest.constraints import Entries, Items, Length, Range
 from chiplog_core.model.access_list import (
@@ -32,6 +33,9 @@ from chiplog_core.model.conditions import Condition
 from chiplog_core.model.references import ClusterRef, ObjectName
 from chiplog_core.model.resource import UsersResource
 from chiplog_core.naming import api
+
+VERIFIER_ENTRY: Final = "scram-sha-512."
+"""How the entries of a user's Secret with a verifier begin."""
 
 
 class UserAuthenticationType(StrEnum):
@@ -85,6 +89,12 @@ class UserAuthentication:
     password: Annotated[
         Password | None,
         "Only with scram-sha-512: the password. Default: a random one, which is kept.",
+    ] = None
+    verifier_key: Annotated[
+        SecretKey | None,
+        "Only with scram-sha-512, and set when a client of Kafka's protocol sets the password: the "
+        "entry of the user's Secret with what brokers need to check it. Nobody else knows the "
+        "password then. Remove it, and the operator chooses the password again.",
     ] = None
 
 
@@ -191,6 +201,13 @@ class UserSpec:
         "How the user authenticates. Default: the operator makes no credentials, and the rules "
         "are for the principal User:<name of this object>.",
     ] = None
+    username: Annotated[
+        str | None,
+        "The name by which brokers know the user, without User:, if that is not the name of this "
+        "object: like Alice_1, the whole subject of a certificate of type tls-external, "
+        "or * for everybody. Not with type tls.",
+        Length(MAX_USERNAME_LENGTH, minimum=1),
+    ] = None
     authorization: Annotated[
         UserAuthorization | None,
         "What the user may do. It needs spec.authorization of the BrokerCluster.",
@@ -219,7 +236,7 @@ class UserStatus:
     username: Annotated[
         str | None,
         "The name by which brokers know the user, without User:, like CN=alice or alice.",
-        Length(MAX_NAME_LENGTH + 3),
+        Length(MAX_USERNAME_LENGTH),
     ] = None
     secret: Annotated[
         str | None, "Name of the Secret with the user's credentials.", Length(MAX_NAME_LENGTH)

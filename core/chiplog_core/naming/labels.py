@@ -31,6 +31,11 @@ MANIFEST_HASH = f"{api.GROUP}/manifest-hash"
 ADMIN_REQUEST = f"{api.GROUP}/admin-request"
 """Annotation of a Topic: the last admin client's request that was carried out on it."""
 
+CREATED_BY = f"{api.GROUP}/created-by"
+KAFKA_CLIENT = "kafka-client"
+"""Label of a User, and its value: a client of Kafka's protocol made the User. When clients have
+removed all that it says, it is deleted."""
+
 RENEWAL = f"{api.GROUP}/renewal"
 """Annotation of a broker's Lease: the last number that the broker made durable on its disk."""
 

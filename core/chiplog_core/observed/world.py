@@ -13,6 +13,7 @@ from chiplog_core.model.metadata import Metadata, Uid
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.topic import Topic
+from chiplog_core.model.user import User
 from chiplog_core.naming import api
 from chiplog_core.problems import Problem
 from chiplog_core.quantities import Quantity
@@ -172,6 +173,10 @@ class World:
     topics: tuple[Topic, ...] = ()
     """Every Topic that names the cluster, from all namespaces, allowed or not."""
     groups: tuple[ConsumerGroup, ...] = ()
+    users: tuple[User, ...] = ()
+    """Every User that names the cluster and can be parsed, from all namespaces."""
+    unreadable_users: frozenset[str] = frozenset()
+    """Names of Users in the cluster's namespace that cannot be parsed."""
     rebalances: tuple[Rebalance, ...] = ()
     """The Rebalances of the cluster, from all namespaces, whose status is Rebalancing: the planner
     carries out the moves in their statuses."""
@@ -226,10 +231,11 @@ class World:
     that they would have broken (`validate.partition_map`)."""
     write_results: Mapping[str, WriteResult] = field(default_factory=dict)
     """The results of writes for admin clients by this operator process, by
-    `WriteTopic.request_id`. They are kept for some minutes, longer than any client waits."""
+    `WriteTopic.request_id` or `WriteUser.request_id`. They are kept for some minutes, longer than
+    any client waits."""
     managed_fields: Mapping[Uid, object] = field(default_factory=dict)
-    """metadata.managedFields of the Topics, by the Topic's uid, as the API server sent them: who
-    set which field. They are references into the cached manifests. With them an admin client's
+    """metadata.managedFields of Topics and Users, by the object's uid, as the API server sent them:
+    who set which field. They are references into the cached manifests. With them an admin client's
     change of another manager's field is refused, and ChangedByClients is decided."""
     open_questions_ms: Mapping[Question, int] = field(default_factory=dict)
     """Milliseconds since this operator process first saw an answer to each question from a live

@@ -35,17 +35,22 @@ class Admission:
 def admit(cluster: BrokerCluster, users: Iterable[Compiled]) -> Admission:
     """Decide which Users the cluster admits. Deleted Users are neither admitted nor a problem.
 
-    Where all of them do not fit into the objects that brokers read, the oldest are admitted, so
-    that no new User takes the permissions of another one away.
+    Where all of them do not fit into the objects that brokers read, or several have the same
+    principal, the oldest are admitted, so that no new User takes the permissions of another one
+    away.
     """
     admitted: list[Compiled] = []
     problems: dict[str, tuple[Problem, ...]] = {}
+    principals: dict[str, str] = {}
     list_bytes = credentials_bytes = 0
     for one in sorted(users, key=_age):
         user = one.user
         if user.metadata.deletion_timestamp is not None:
             continue
         found = one.problems or check_user_in_cluster(user, cluster)
+        principal = one.listed.principal
+        if not found and principal in principals:
+            found = (_same_principal(principal, principals[principal]),)
         verifier_bytes = _verifier_bytes(one)
         if not found and (
             list_bytes + one.size_bytes > MAX_ACCESS_LIST_BYTES
@@ -56,6 +61,7 @@ def admit(cluster: BrokerCluster, users: Iterable[Compiled]) -> Admission:
         if found:
             problems[user.metadata.uid] = found
             continue
+        principals[principal] = one.listed.name
         list_bytes += one.size_bytes
         credentials_bytes += verifier_bytes
         admitted.append(one)
@@ -82,6 +88,15 @@ def access_spec(
         super_users=tuple(dict.fromkeys(map(super_user, supers))),
         allow_everyone_if_no_acl_found=allows_everyone is True,
         credentials_digest=credentials_digest,
+    )
+
+
+def _same_principal(principal: str, name: str) -> Problem:
+    return Problem(
+        "spec.username",
+        f"is the principal {principal}, which the older User {name} has already",
+        f"change User {name}, and delete this one",
+        Reason.RESOURCE_CONFLICT,
     )
 
 

@@ -4,24 +4,13 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from chiplog_core.authorizer.acls import CLUSTER_NAME
 from chiplog_core.manifest.writing import write
-from chiplog_core.model.access_list import (
-    AclEntry,
-    AclOperation,
-    AclPatternType,
-    ListedUser,
-    Quotas,
-)
+from chiplog_core.model.access_list import AclEntry, AclOperation, ListedUser, Quotas
+from chiplog_core.model.acl_rules import pattern_of
 from chiplog_core.model.principals import principal_of
-from chiplog_core.model.user import AclRule, AclRulePatternType, User
+from chiplog_core.model.user import AclRule, User
 from chiplog_core.problems import Problem
 from chiplog_core.validate.user import check_user
-
-_PATTERN_TYPES = {
-    AclRulePatternType.LITERAL: AclPatternType.LITERAL,
-    AclRulePatternType.PREFIX: AclPatternType.PREFIXED,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,23 +44,11 @@ def _entries(rules: Iterable[AclRule]) -> Iterator[AclEntry]:
     because their order has no meaning: another order causes no write."""
     operations: dict[AclEntry, set[AclOperation]] = {}
     for rule in rules:
-        pattern = AclEntry(
-            resource_type=rule.resource.type,
-            name=rule.resource.name or CLUSTER_NAME,
-            pattern_type=_PATTERN_TYPES[rule.resource.pattern_type],
-            host=rule.host,
-            operations=(),
-            permission=rule.type,
-        )
-        operations.setdefault(pattern, set()).update(rule.every_operation)
+        operations.setdefault(pattern_of(rule), set()).update(rule.every_operation)
     order = {operation: number for number, operation in enumerate(AclOperation)}
     for pattern in sorted(operations, key=_sort_key):
-        found = operations[pattern]
-        chosen = (
-            (AclOperation.ALL,)
-            if AclOperation.ALL in found
-            else sorted(found, key=order.__getitem__)
-        )
+        # Also next to All: clients see exactly the ACLs that the rules have.
+        chosen = sorted(operations[pattern], key=order.__getitem__)
         yield replace(pattern, operations=tuple(chosen))
 
 

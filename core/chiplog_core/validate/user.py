@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 
-from chiplog_core.authorizer.acls import CLUSTER_NAME
+from chiplog_core.authorizer.acls import CLUSTER_NAME, WILDCARD
 from chiplog_core.model.access_list import AclResourceType, Quotas
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.principals import (
+    ANONYMOUS_NAME,
     MAX_COMMON_NAME_LENGTH,
     has_certificate,
     principal_of,
     super_user,
 )
 from chiplog_core.model.user import (
+    VERIFIER_ENTRY,
     AclResource,
     AclRulePatternType,
     User,
@@ -23,7 +25,8 @@ from chiplog_core.problems import Problem, Reason
 
 def check_user(user: User) -> tuple[Problem, ...]:
     """Problems with a User itself."""
-    return tuple(problem for rule in (_name, _password, _acls) for problem in rule(user))
+    rules = (_name, _username, _password, _acls)
+    return tuple(problem for rule in rules for problem in rule(user))
 
 
 def check_user_in_cluster(user: User, cluster: BrokerCluster) -> tuple[Problem, ...]:
@@ -111,12 +114,38 @@ def _has_listener(cluster: BrokerCluster, type_: str) -> bool:
 
 def _name(user: User) -> Iterator[Problem]:
     """Problems with the name."""
-    if has_certificate(user) and len(user.metadata.name) > MAX_COMMON_NAME_LENGTH:
+    is_subject = has_certificate(user) and user.spec.username is None
+    if is_subject and len(user.metadata.name) > MAX_COMMON_NAME_LENGTH:
         yield Problem(
             "metadata.name",
             f"has {len(user.metadata.name)} characters, too many for the subject of a certificate",
             f"shorten it to {MAX_COMMON_NAME_LENGTH}",
         )
+
+
+def _username(user: User) -> Iterator[Problem]:
+    """Problems with the name that is not the object's."""
+    name, type_ = user.spec.username, user.spec.authentication_type
+    if name is None:
+        return
+    if type_ is UserAuthenticationType.TLS:
+        message = "is set, but the operator issues certificates for CN=<metadata.name> only"
+        yield Problem("spec.username", message, "remove it, or use tls-external")
+    elif type_ is UserAuthenticationType.TLS_EXTERNAL and "=" not in name:
+        message = "is not the subject of a certificate"
+        yield Problem("spec.username", message, "write the whole subject, like CN=alice,O=example")
+    elif type_ is UserAuthenticationType.SCRAM_SHA_512 and (why := why_no_login_name(name)):
+        yield Problem("spec.username", why, "choose another name")
+
+
+def why_no_login_name(name: str) -> str:
+    """Why nobody can log in with a password under this name, in a clause; empty if one can. A name
+    with `=` could be the subject of another user's certificate."""
+    if not name.isascii() or not name.isprintable() or "=" in name:
+        return "must be printable ASCII without = for a user with a password"
+    if name in (WILDCARD, ANONYMOUS_NAME):
+        return f"is {name}, which stands for all users, or for those without a login"
+    return ""
 
 
 def _password(user: User) -> Iterator[Problem]:
@@ -126,6 +155,15 @@ def _password(user: User) -> Iterator[Problem]:
     if given is not None and given.password is not None and not is_scram:
         message = "is set, but only scram-sha-512 uses it"
         yield Problem("spec.authentication.password", message, "remove it")
+    if given is not None and given.verifier_key is not None:
+        field = "spec.authentication.verifierKey"
+        if not is_scram:
+            yield Problem(field, "is set, but only scram-sha-512 uses it", "remove it")
+        elif given.password is not None:
+            yield Problem(field, "is set beside password", "remove one of them")
+        elif not given.verifier_key.startswith(VERIFIER_ENTRY):
+            message = f"is {given.verifier_key}, and no entry of a verifier"
+            yield Problem(field, message, "remove it: only Kafka's clients need it")
 
 
 def _acls(user: User) -> Iterator[Problem]:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from chiplog_core.certificates.authority import Issued
 from chiplog_core.certificates.servers import why_issued
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.principals import username_of
 from chiplog_core.model.user import SecretKeyRef, User, UserAuthenticationType
 from chiplog_core.naming import labels, names
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.users.statuses import Outcome
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest, get_or_none
-from chiplog_kube.manifests import labels_of, metadata, uid_of
+from chiplog_kube.manifests import labels_of, metadata, uid_of, version_of
 from chiplog_operator.certificates.material import LeafMaterial, log_issue
 from chiplog_operator.clock import Clock
 from chiplog_operator.concurrency import run_concurrently
@@ -35,6 +36,7 @@ from chiplog_operator.users.secret import (
     password_entries,
     secret_of_user,
     text_in,
+    verifiers_in,
     why_taken,
 )
 from chiplog_operator.users.verifiers import Verifier
@@ -244,6 +246,8 @@ class Credentials:
     ) -> Entries:
         """The entries of a user with a password, whose verifier is then known."""
         authentication = user.spec.authentication
+        if authentication is not None and authentication.verifier_key is not None:
+            return _set_by_client(authentication.verifier_key, user, found, held)
         given = None if authentication is None else authentication.password
         if given is not None:
             password = await self._given(user, given.value_from.secret_key_ref, cluster)
@@ -256,7 +260,8 @@ class Credentials:
             raise _Unusable(
                 Problem("spec.authentication.password", message, "choose another one")
             ) from error
-        return password_entries(user.metadata.name, password)
+        # A client is about to replace the password: its verifier is stored before it is named.
+        return {**verifiers_in(found), **password_entries(username_of(user), password)}
 
     async def _given(self, user: User, reference: SecretKeyRef, cluster: str) -> str:
         """The password in a user's Secret."""
@@ -293,8 +298,10 @@ class Credentials:
         if found is None:
             await self._api.apply_new(kinds.SECRETS, wanted, field_manager=labels.OPERATOR)
             return
-        with_uid = {**wanted, "metadata": {**metadata(wanted), "uid": uid_of(found)}}
-        await self._api.apply(kinds.SECRETS, with_uid, field_manager=labels.OPERATOR)
+        # Of exactly this version: a client's credential that came since must not be lost.
+        exactly = {"uid": uid_of(found), "resourceVersion": version_of(found)}
+        manifest = {**wanted, "metadata": {**metadata(wanted), **exactly}}
+        await self._api.apply(kinds.SECRETS, manifest, field_manager=labels.OPERATOR)
 
     async def _remove_secret(self, cluster: BrokerCluster, user: User) -> None:
         """Delete the Secret of a user that has no credentials of the operator any more."""
@@ -303,7 +310,28 @@ class Credentials:
         if found is None or why_taken(user, found, cluster.metadata.name):
             return
         self._check_active()
-        await self._api.delete(kinds.SECRETS, namespace, name, uid=uid_of(found))
+        await self._api.delete(
+            kinds.SECRETS, namespace, name, uid=uid_of(found), resource_version=version_of(found)
+        )
+
+
+def _set_by_client(entry: str, user: User, found: Manifest | None, held: Held) -> Entries:
+    """The entries of a user whose password a client has set: nobody else knows it. Raises
+    `_Unusable` while there is no such entry."""
+    field_ = "spec.authentication.verifierKey"
+    name = user.metadata.name
+    text = text_in(found, entry)
+    if not text:
+        message = f"names entry {entry} of Secret {name}: there is none"
+        remedy = "set the password again, or remove the field"
+        raise _Unusable(Problem(field_, message, remedy), for_now=True)
+    try:
+        held.verifier = Verifier.read(text)
+    except ValueError as error:
+        message = f"names entry {entry} of Secret {name}, which cannot be read"
+        remedy = "set the password again, or remove the field"
+        raise _Unusable(Problem(field_, message, remedy)) from error
+    return verifiers_in(found)
 
 
 def _inputs(user: User, cluster: BrokerCluster, ca: ClientsCa) -> object:
@@ -313,6 +341,7 @@ def _inputs(user: User, cluster: BrokerCluster, ca: ClientsCa) -> object:
         cluster.metadata.uid,
         user.spec.authentication,
         user.spec.template,
+        user.spec.username,
         ca.identity if is_tls else None,
     )
 

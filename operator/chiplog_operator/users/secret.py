@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import PrivateFormat, load_pem_private_key, pkcs12
 
-from chiplog_core.model.user import SecretMetadata, User
+from chiplog_core.model.user import VERIFIER_ENTRY, SecretMetadata, User
 from chiplog_core.naming import labels, taken_names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
@@ -71,6 +71,12 @@ def text_in(secret: Manifest | None, entry: str) -> str:
         return text_of(secret, entry)
     except ValueError:
         return ""
+
+
+def verifiers_in(secret: Manifest | None) -> Entries:
+    """The entries with verifiers of passwords that clients have set."""
+    names = [name for name in (secret or {}).get("data") or {} if name.startswith(VERIFIER_ENTRY)]
+    return {name: text_in(secret, name).encode() for name in names}
 
 
 def _keystore(user: str, certificate: str, key: str, password: str) -> bytes:

@@ -1,14 +1,18 @@
 """What brokers keep of a password: enough to check it, and not enough to log in with (RFC 5802)."""
 
-import base64
-import binascii
 import hmac
-import json
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from chiplog_wire.scram import ITERATIONS, Mechanism, derived_keys, salted_password
+from chiplog_wire.scram import (
+    ITERATIONS,
+    Mechanism,
+    ScramCredential,
+    derived_keys,
+    salted_password,
+)
+from chiplog_wire.verifiers import UNREADABLE, read_verifier, verifier_text
 
 MECHANISM: Final = Mechanism.SCRAM_SHA_512
 SALT_BYTES: Final = 24
@@ -18,10 +22,11 @@ SALT_BYTES: Final = 24
 class Verifier:
     """The verifier of a password."""
 
-    salt: bytes
-    stored_key: bytes = field(repr=False)
-    server_key: bytes = field(repr=False)
-    iterations: int
+    credential: ScramCredential
+
+    @property
+    def iterations(self) -> int:
+        return self.credential.iterations
 
     @classmethod
     def of(
@@ -31,45 +36,26 @@ class Verifier:
         milliseconds. Raises `ValueError` for a password that Kafka's clients cannot send."""
         salt = salt or secrets.token_bytes(SALT_BYTES)
         keys = derived_keys(MECHANISM, salted_password(MECHANISM, password, salt, iterations))
-        return cls(salt, keys.stored_key, keys.server_key, iterations)
+        return cls(ScramCredential(salt, iterations, (keys,)))
 
     @classmethod
     def read(cls, text: str) -> "Verifier":
         """The verifier in an entry of the Secret. Raises `ValueError`."""
         try:
-            found = json.loads(text)[MECHANISM.value]
-            return cls(
-                _decoded(found["salt"]),
-                _decoded(found["storedKey"]),
-                _decoded(found["serverKey"]),
-                int(found["iterations"]),
-            )
-        except (LookupError, TypeError, ArithmeticError, RecursionError, binascii.Error) as error:
+            return cls(read_verifier(text)[MECHANISM])
+        except UNREADABLE as error:
             raise ValueError("the entry is no verifier") from error
 
     def text(self) -> str:
         """The entry of the Secret."""
-        found = {
-            "salt": _encoded(self.salt),
-            "storedKey": _encoded(self.stored_key),
-            "serverKey": _encoded(self.server_key),
-            "iterations": self.iterations,
-        }
-        return json.dumps({MECHANISM.value: found}, separators=(",", ":"))
+        return verifier_text({MECHANISM: self.credential})
 
     def fits(self, password: str) -> bool:
         """Whether it is the verifier of this password; takes milliseconds."""
         if self.iterations != ITERATIONS:
             return False
-        wanted = Verifier.of(password, self.salt)
+        (wanted,) = Verifier.of(password, self.credential.salt).credential.keys
+        (keys,) = self.credential.keys
         return hmac.compare_digest(
-            wanted.stored_key + wanted.server_key, self.stored_key + self.server_key
+            wanted.stored_key + wanted.server_key, keys.stored_key + keys.server_key
         )
-
-
-def _encoded(value: bytes) -> str:
-    return base64.b64encode(value).decode()
-
-
-def _decoded(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)

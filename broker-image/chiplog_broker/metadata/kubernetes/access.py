@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
-from chiplog_broker.metadata.kubernetes.verifiers import read_verifiers
 from chiplog_broker.metadata.kubernetes.watching import watch
 from chiplog_broker.security.cluster_access import ClusterAccess
 from chiplog_broker.security.users import Verifiers
@@ -20,10 +19,13 @@ from chiplog_core.authorizer.decision import Authorizer
 from chiplog_core.client_quotas.listed import listed_quotas
 from chiplog_core.client_quotas.table import QuotaTable
 from chiplog_core.model.access_list import AccessList, AccessListSpec
+from chiplog_core.model.principals import USER_TYPE
 from chiplog_core.naming import names
 from chiplog_core.problems import InvalidManifest
+from chiplog_core.validate.user import why_no_login_name
 from chiplog_kube.api import ApiError, Manifest
 from chiplog_kube.kinds import ACCESS_LISTS, SECRETS
+from chiplog_wire.verifiers import UNREADABLE, read_verifier
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,8 @@ class Compiled(NamedTuple):
     authorizer: Authorizer
     principals: frozenset[str]
     quotas: QuotaTable
+    usernames: Mapping[str, str]
+    """The name of each user's object, which its verifier has, too, -> the name to log in with."""
 
 
 class AccessWatch:
@@ -121,11 +125,11 @@ class AccessWatch:
 
     def _use(self, now: Compiled) -> None:
         listed = {
-            (mechanism, name): credential
+            (mechanism, now.usernames[name]): credential
             for (mechanism, name), credential in self._verifiers.items()
-            if f"User:{name}" in now.principals
+            if name in now.usernames
         }
-        self._access.users.replace(listed, now.principals)
+        self._access.use_users(listed, now.principals)
         if not self.known.is_set():
             self.known.set()
             logger.info("users_known", extra={"users": len(now.principals)})
@@ -164,8 +168,15 @@ def compiled(manifest: Manifest) -> Compiled:
         spec.super_users,
         allow_everyone_if_no_acl_found=spec.allow_everyone_if_no_acl_found,
     )
-    principals = frozenset(user.principal for user in spec.users)
-    return Compiled(spec, authorizer, principals, listed_quotas(spec))
+    usernames = {user.name: user.principal.removeprefix(USER_TYPE) for user in spec.users}
+    return Compiled(
+        spec,
+        authorizer,
+        frozenset(user.principal for user in spec.users),
+        # A user who has a certificate now may have had a password before.
+        listed_quotas(spec),
+        {name: one for name, one in usernames.items() if not why_no_login_name(one)},
+    )
 
 
 def decoded_verifiers(content: Mapping[str, Any]) -> Verifiers:
@@ -174,16 +185,11 @@ def decoded_verifiers(content: Mapping[str, Any]) -> Verifiers:
     unreadable = []
     for name, encoded in content.items():
         try:
-            found |= read_verifiers(name, b64decode(encoded, validate=True))
-        except (
-            ValueError,
-            TypeError,
-            LookupError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ):
+            verifier = read_verifier(b64decode(encoded, validate=True))
+        except UNREADABLE:
             unreadable.append(name)
+        else:
+            found |= {(mechanism, name): one for mechanism, one in verifier.items()}
     if unreadable:
         logger.error("credentials_unreadable", extra={"users": first_of(unreadable)})
     return found

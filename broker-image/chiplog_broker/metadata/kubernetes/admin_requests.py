@@ -8,7 +8,7 @@ happens while the API server is unavailable.
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,6 +23,8 @@ from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.config_change import Change
 from chiplog_core.admin.operations import (
     DEFAULT_TIMEOUT_MS,
+    AlterAcls,
+    AlterScram,
     ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
@@ -30,8 +32,8 @@ from chiplog_core.admin.operations import (
     ElectLeaders,
     GrowTopic,
     Operation,
+    OperatorRequest,
     ReassignPartitions,
-    Request,
 )
 from chiplog_core.config.effective import TopicConfig, topic_defaults
 from chiplog_core.config.given import given_topic_config
@@ -124,9 +126,21 @@ class AdminRequests:
         for event in self._watching.get(name, ()):
             event.set()
 
-    async def submit(self, operation: Request, principal: str) -> Outcome:
+    def new_id(self) -> str:
+        """An id for another request."""
+        self._request_count += 1
+        return f"{self._prefix}-{self._request_count}"
+
+    async def submit(
+        self,
+        operation: OperatorRequest,
+        principal: str,
+        request_id: str = "",
+        seen: Callable[[], Awaitable[None]] | None = None,
+    ) -> Outcome:
         """Forward an operation of this principal to the operator, and wait for its effect, at most
-        as long as the client waits."""
+        as long as the client waits. `request_id` is from `new_id`; `seen` waits for the effect of
+        an operation on a user."""
         if len(self._pending) >= MAX_ADMIN_REQUESTS:
             return TOO_MANY
         if self._is_closed:
@@ -137,9 +151,8 @@ class AdminRequests:
             op, body = to_body(operation)
         except Refused as refused:
             return Outcome.refused(refused)
-        self._request_count += 1
         request = AdminRequest(
-            id=f"{self._prefix}-{self._request_count}",
+            id=request_id or self.new_id(),
             principal=principal,
             op=op,
             body=body,
@@ -152,7 +165,10 @@ class AdminRequests:
         with self._pending_request(request, size_bytes) as pending:
             try:
                 async with asyncio.timeout(timeout_ms / 1000) as pending.timeout:
-                    return await self._outcome(operation, await pending.answer)
+                    outcome = await self._outcome(operation, await pending.answer)
+                    if seen is not None and outcome.code is ErrorCode.none:
+                        await seen()
+                    return outcome
             except TimeoutError:
                 return TIMED_OUT
 
@@ -168,7 +184,7 @@ class AdminRequests:
             del self._pending[request.id]
             self._changed()
 
-    async def _outcome(self, operation: Request, answer: AdminAnswer) -> Outcome:
+    async def _outcome(self, operation: OperatorRequest, answer: AdminAnswer) -> Outcome:
         """The result for the client: the operator's error, or success once its effect is seen."""
         try:
             verdict = from_answer(answer)
@@ -179,6 +195,8 @@ class AdminRequests:
             return Outcome(ErrorCode(verdict.code), verdict.message)
         if isinstance(operation, ConfigureBroker):
             return Outcome()  # this broker has the configuration: it comes before the answer
+        if isinstance(operation, AlterAcls | AlterScram):
+            return Outcome()  # the caller waits for the effect
         return await self._wait_until_seen(operation, verdict)
 
     async def _wait_until_seen(self, operation: Watched, verdict: Verdict) -> Outcome:
@@ -205,7 +223,7 @@ class AdminRequests:
                 return Outcome()
         return await self._wait_for_effect(operation, verdict)
 
-    def _validation_result(self, operation: Request, verdict: Verdict) -> Outcome:
+    def _validation_result(self, operation: OperatorRequest, verdict: Verdict) -> Outcome:
         """The answer to a request that is only validated: for CreateTopic the topic that would be
         created (KIP-525), otherwise just success."""
         counts = verdict.would_have

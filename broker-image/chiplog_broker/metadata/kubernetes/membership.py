@@ -33,6 +33,7 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.machine import Machine
 from chiplog_broker.ports.rng import Rng
+from chiplog_broker.security.credentials import CredentialSource
 from chiplog_core.ids import Session, StorageUuid
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionMapSpec
@@ -58,6 +59,8 @@ class MemberPorts:
     data: Disk
     machine: Machine
     close_api: Callable[[], Coroutine[Any, Any, None]]
+    internal: CredentialSource | None = None
+    """The secret of the cluster's processes; None if this process has none."""
 
 
 class KubernetesMembership:
@@ -144,6 +147,7 @@ class KubernetesMembership:
                 config=self._config,
                 start=self.start,
                 renewals=self._renewals,
+                internal=self._ports.internal,
             ),
             record,
             attested,

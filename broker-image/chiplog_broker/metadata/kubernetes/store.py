@@ -24,6 +24,7 @@ from chiplog_broker.metadata.kubernetes.session_file import SessionRecord, write
 from chiplog_broker.metadata.kubernetes.status import Attested, StatusParts, broker_status
 from chiplog_broker.metadata.kubernetes.status_writer import StatusWriter
 from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
+from chiplog_broker.metadata.kubernetes.user_changes import OperatorsUsers
 from chiplog_broker.metadata.kubernetes.watching import watch
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.ports.disk import DiskUsage
@@ -127,6 +128,8 @@ class KubernetesStore:
         self._certificates = CertificateReports(
             parts.node.certificates, clock, self._writer.changed
         )
+        if access is not None:
+            access.changes = OperatorsUsers(access, self._admin, process, parts.rng, parts.internal)
         self._check = MapsCheck(
             self._maps, self._maps_watch, clock, parts.outages, self._writer.changed
         )

@@ -13,6 +13,7 @@ from chiplog_broker.metadata.port import Node
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.rng import Rng
+from chiplog_broker.security.credentials import CredentialSource
 from chiplog_kube.api import KubeApi
 
 StartTask = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
@@ -34,3 +35,4 @@ class StoreParts:
     config: MutableMapping[str, str]
     start: StartTask
     renewals: Renewals
+    internal: CredentialSource | None = None

@@ -21,6 +21,7 @@ from chiplog_broker.ports.checksum_line import with_checksum, without_checksum
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
+from chiplog_broker.security.credentials import Credentials, FixedCredentials
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker as BrokerObject
 from chiplog_core.model.broker_status import BrokerStatus
@@ -49,6 +50,7 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 TOPIC_ID = "BBBBBBBBBBBBBBBBBBBBBQ"
 OTHER_ID = "CCCCCCCCCCCCCCCCCCCCCQ"
 OWNER = "00000000-0000-0000-0000-000000000001"
+INTERNAL = Credentials("internal", "the secret of the cluster's processes")
 
 
 class Held:
@@ -345,6 +347,7 @@ class MemberKit:
                 data=data,
                 machine=self.machine,
                 close_api=close_api,
+                internal=FixedCredentials(INTERNAL),
             ),
             config,
         )

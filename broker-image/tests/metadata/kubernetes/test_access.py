@@ -14,17 +14,14 @@ from chiplog_kube.kinds import ACCESS_LISTS, SECRETS
 from chiplog_operator.users.verifiers import Verifier
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
-from tests.authorization.people import acl_of, create, peer
+from tests.authorization.people import peer
 from tests.security.logins_kit import (
     OK,
     WRONG,
-    alter,
     by_scram,
     closes_soon,
-    described,
     handshake,
     listener,
-    upsertion,
 )
 
 if TYPE_CHECKING:
@@ -275,36 +272,6 @@ def test_before_the_first_state_nobody_may_do_anything(
             assert watch is not None
             await member.eventually(watch.known.is_set)
             assert await users.logs_in("alice", "a")
-
-    member.run(scenario)
-
-
-def test_requests_that_would_change_users_name_the_object(
-    member: "MemberKit", users: Users
-) -> None:
-    async def scenario() -> None:
-        users.write_secret(alice="a")
-        users.write_list("alice")
-        async with member.admitted(1) as client:
-            code, message = (await alter(client, store=[upsertion(client, "alice", "x")]))["alice"]
-            assert code is ErrorCode.policy_violation
-            assert "change the User object" in (message or "")
-            assert await described(client) == {"alice": (OK, [(2, 4096)])}
-            assert await create(client, acl_of("read topic orders")) == [code]
-            types = client.types(ApiKey.DELETE_ACLS)
-            every = types.DeleteAclsFilter(
-                resource_type_filter=1,
-                resource_name_filter=None,
-                pattern_type_filter=1,
-                principal_filter=None,
-                host_filter=None,
-                operation=1,
-                permission_type=1,
-            )
-            answer = await client.ask(ApiKey.DELETE_ACLS, types.DeleteAclsRequest(filters=(every,)))
-            (result,) = answer.filter_results
-            assert result.error_code is ErrorCode.policy_violation
-            assert "change the User object" in result.error_message
 
     member.run(scenario)
 

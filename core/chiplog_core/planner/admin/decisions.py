@@ -20,6 +20,8 @@ from chiplog_core.admin.checks import (
 from chiplog_core.admin.client_keys import check_broker_change, clients_part, split
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import (
+    AlterAcls,
+    AlterScram,
     ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
@@ -27,12 +29,13 @@ from chiplog_core.admin.operations import (
     ElectLeaders,
     GrowTopic,
     Operation,
+    OperatorRequest,
     ReassignPartitions,
     Request,
 )
 from chiplog_core.admin.ownership import SPEC, Path, foreign_managers
 from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
-from chiplog_core.model.actions import WriteTopic
+from chiplog_core.model.actions import WriteTopic, WriteUser
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
@@ -43,6 +46,8 @@ from chiplog_core.observed.broker_states import BrokerStates, find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.settings import paused, unmanaged
 from chiplog_core.observed.world import World, WriteResult
+from chiplog_core.planner.admin.users import UserDecider
+from chiplog_core.planner.admin.waiting import Waiting
 from chiplog_core.planner.leadership.admin_elections import due, judged_elections
 from chiplog_core.planner.moves.admin_reassignments import (
     Targets,
@@ -67,15 +72,6 @@ CODES = (
 )
 """Beginning of a field's path -> Kafka's error code for a problem with it; a problem with any other
 field is a POLICY_VIOLATION."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The request cannot be decided yet. If that is still so at its deadline, the client gets this
-    error."""
-
-    why: str
-    code: Code = Code.REQUEST_TIMED_OUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +113,14 @@ class ThrottlingBroker:
 
 
 Decision: TypeAlias = (
-    WriteTopic | Verdict | Waiting | Electing | Moving | ThrottlingTopic | ThrottlingBroker
+    WriteTopic
+    | WriteUser
+    | Verdict
+    | Waiting
+    | Electing
+    | Moving
+    | ThrottlingTopic
+    | ThrottlingBroker
 )
 
 
@@ -127,6 +130,7 @@ class Decider:
     def __init__(self, world: World, cluster: BrokerCluster) -> None:
         self._world = world
         self._cluster = cluster
+        self._users = UserDecider(world, cluster)
         self._names = TopicNames(world, cluster)
         self._facts = facts_of(world, cluster, self._names)
         self._policies = PolicyJudge(
@@ -141,21 +145,27 @@ class Decider:
         """The states of all brokers, found when the first request needs them."""
         return find_broker_states(self._world, awaiting_admission(self._world))
 
-    def decide(self, operation: Request, key: str) -> Decision:
+    def decide(self, operation: OperatorRequest, key: str) -> Decision:
         """The decision on the request in this plan. `key` identifies it among the requests of all
         brokers: the result of an earlier write for it is found by this key."""
         try:
-            if isinstance(operation, ElectLeaders):
-                return self._elect(operation)
-            if isinstance(operation, ReassignPartitions):
-                return self._reassign(operation)
-            if isinstance(operation, ConfigureBroker):
-                return self._throttle_broker(operation)
-            if isinstance(operation, ConfigureTopic):
-                return self._configure(operation, key)
-            return self._decide_on_topic(operation, key)
+            if isinstance(operation, AlterAcls | AlterScram):
+                return self._users.decide(operation, key)
+            return self._decide_on_cluster(operation, key)
         except Refused as refused:
             return Verdict(code=refused.code, message=str(refused))
+
+    def _decide_on_cluster(self, operation: Request, key: str) -> Decision:
+        """The decision on a request that is not about a user. Raises `Refused`."""
+        if isinstance(operation, ElectLeaders):
+            return self._elect(operation)
+        if isinstance(operation, ReassignPartitions):
+            return self._reassign(operation)
+        if isinstance(operation, ConfigureBroker):
+            return self._throttle_broker(operation)
+        if isinstance(operation, ConfigureTopic):
+            return self._configure(operation, key)
+        return self._decide_on_topic(operation, key)
 
     def _decide_on_topic(self, operation: Operation, key: str) -> Decision:
         """The decision on a request that changes a Topic object. Raises `Refused`."""

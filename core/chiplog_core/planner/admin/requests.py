@@ -1,5 +1,7 @@
 """Requests of Kafka's admin clients: the operator's writes for them, and its answers.
 
+About requests for users, see `chiplog_core.planner.admin.users`. The following is about topics.
+
 A Topic that is written for a request has the request's key in an annotation. So another operator
 that takes over finds what was done, and answers the request instead of carrying it out again. A
 request for a topic name is begun only when the one before it for that name is answered in the
@@ -17,9 +19,10 @@ from datetime import datetime, timedelta
 from chiplog_core.admin.answers import Verdict, to_answer
 from chiplog_core.admin.bodies import from_body
 from chiplog_core.admin.codes import Code, Refused
-from chiplog_core.admin.operations import Request
+from chiplog_core.admin.operations import OperatorRequest
+from chiplog_core.admin.request_keys import request_key
 from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
-from chiplog_core.model.actions import WriteTopic
+from chiplog_core.model.actions import WriteTopic, WriteUser
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.topic import Topic
@@ -32,8 +35,8 @@ from chiplog_core.planner.admin.decisions import (
     Moving,
     ThrottlingBroker,
     ThrottlingTopic,
-    Waiting,
 )
+from chiplog_core.planner.admin.waiting import Waiting
 from chiplog_core.planner.leadership.preferred import Requested
 from chiplog_core.planner.moves.admin_reassignments import Reassignments, Targets
 from chiplog_core.planner.moves.throttles import ClientThrottles
@@ -44,7 +47,7 @@ from chiplog_core.topic_name import collision_key
 class AdminPlan:
     """What to write for admin clients, and the answers to them."""
 
-    writes: tuple[WriteTopic, ...]
+    writes: tuple[WriteTopic | WriteUser, ...]
     answers: Mapping[BrokerId, tuple[AdminAnswer, ...]]
     """What `spec.answers` of every Broker should be."""
     elections: Requested = field(default_factory=dict)
@@ -63,7 +66,7 @@ class _Open:
 
     broker_id: BrokerId
     request: AdminRequest
-    operation: Request
+    operation: OperatorRequest
     key: str
     """From `request_key`."""
 
@@ -78,7 +81,7 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
     answers = {broker_id: _kept(broker) for broker_id, broker in world.brokers.items()}
     # Until all objects are listed, it is not known which Topics exist and what was done already.
     requests = _open(world, answers) if world.is_complete else []
-    writes: list[WriteTopic] = []
+    writes: list[WriteTopic | WriteUser] = []
     waiting: list[_Open] = []  # requests that this plan does not answer
     elections: dict[TopicId, frozenset[PartitionIndex]] = {}
     reassignments: dict[TopicId, Targets] = {}
@@ -86,7 +89,7 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
     of_brokers: dict[BrokerId, Mapping[str, str]] = {}
     for open_request, decision in _decisions(world, now, requests):
         match decision:
-            case WriteTopic():
+            case WriteTopic() | WriteUser():
                 writes.append(decision)
                 waiting.append(open_request)
             case Waiting():
@@ -115,11 +118,6 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
         throttles=ClientThrottles(of_topics, of_brokers),
         requeue_after_ms=_next_deadline_ms(waiting, now),
     )
-
-
-def request_key(broker: Broker, request: AdminRequest) -> str:
-    """A key that is unique among the requests of all brokers and all their processes."""
-    return f"{broker.spec.admitted_incarnation}.{request.id}"
 
 
 def _requests(broker: Broker) -> tuple[AdminRequest, ...]:
@@ -153,7 +151,8 @@ def _open(world: World, answers: Mapping[BrokerId, dict[str, AdminAnswer]]) -> l
                 verdict = Verdict(code=refused.code, message=str(refused))
                 answers[broker_id][request.id] = to_answer(request.id, "", verdict)
             else:
-                found.append(_Open(broker_id, request, operation, request_key(broker, request)))
+                key = request_key(broker.spec.admitted_incarnation, request.id)
+                found.append(_Open(broker_id, request, operation, key))
     return sorted(found, key=lambda open_request: open_request.order)
 
 
@@ -206,7 +205,9 @@ def _in_turn(
         elif blocked:
             yield (
                 open_request,
-                Waiting("the operator is busy with earlier requests for this topic: try again"),
+                Waiting(
+                    "the operator is busy with earlier requests for this topic or user: try again"
+                ),
             )
         else:
             decision = decider.decide(open_request.operation, open_request.key)

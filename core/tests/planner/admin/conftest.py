@@ -11,7 +11,7 @@ import pytest
 
 from chiplog_core.admin.answers import Verdict, from_answer
 from chiplog_core.admin.bodies import to_body
-from chiplog_core.admin.operations import Request
+from chiplog_core.admin.operations import OperatorRequest
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import (
     BrokerId,
@@ -23,7 +23,7 @@ from chiplog_core.ids import (
     Session,
     TopicId,
 )
-from chiplog_core.model.actions import WriteTopic
+from chiplog_core.model.actions import WriteTopic, WriteUser
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -36,6 +36,7 @@ from chiplog_core.model.partition_map import (
     PartitionState,
 )
 from chiplog_core.model.topic import Topic
+from chiplog_core.model.user import User
 from chiplog_core.observed.world import Unreadable, World, WriteResult
 from chiplog_core.planner.admin.requests import AdminPlan, answer_requests
 from chiplog_core.planner.moves.throttles import ClientThrottles, throttled_broker, throttled_map
@@ -54,6 +55,7 @@ CLUSTER = {
     },
 }
 BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
+MODELS: dict[str, type[Topic | User]] = {"Topic": Topic, "User": User}
 
 
 def incarnation(broker_id: BrokerId) -> Incarnation:
@@ -105,6 +107,7 @@ class Kubernetes:
 
     cluster: dict[str, Any] = field(default_factory=lambda: copy.deepcopy(CLUSTER))
     topics: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    users: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     maps: dict[str, PartitionMap] = field(default_factory=dict)
     brokers: dict[BrokerId, Broker] = field(
         default_factory=lambda: {broker_id: broker(broker_id) for broker_id in BROKERS}
@@ -123,11 +126,12 @@ class Kubernetes:
             brokers=dict(self.brokers),
             maps=dict(self.maps),
             topics=tuple(Topic.from_manifest(manifest) for manifest in self.topics.values()),
+            users=tuple(User.from_manifest(manifest) for manifest in self.users.values()),
             unreadable=self.unreadable,
             write_results=dict(self.results),
             managed_fields={
                 manifest["metadata"]["uid"]: manifest["metadata"].get("managedFields")
-                for manifest in self.topics.values()
+                for manifest in (*self.topics.values(), *self.users.values())
             },
         )
 
@@ -136,7 +140,7 @@ class Kubernetes:
 
     # What clients and brokers do
 
-    def ask(self, operation: Request, broker_id: int = 1, wait_s: int = 30) -> str:
+    def ask(self, operation: OperatorRequest, broker_id: int = 1, wait_s: int = 30) -> str:
         op, body = to_body(operation)
         request = AdminRequest(
             id=f"r{next(self.numbers)}",
@@ -210,40 +214,49 @@ class Kubernetes:
     def create(self, manifest: dict[str, Any]) -> bool:
         metadata = manifest["metadata"]
         identity = (metadata["namespace"], metadata["name"])
-        if identity in self.topics:
+        kind = manifest["kind"]
+        objects = self.objects(kind)
+        if identity in objects:
             return False
-        Topic.from_manifest(manifest)
+        MODELS[kind].from_manifest(manifest)
         metadata["uid"] = f"uid-{next(self.numbers)}"
         metadata["resourceVersion"] = str(next(self.numbers))
-        self.topics[identity] = manifest
+        objects[identity] = manifest
         self.created.append(metadata["name"])
         return True
 
-    def carry_out(self, write: WriteTopic) -> None:
+    def objects(self, kind: str) -> dict[tuple[str, str], dict[str, Any]]:
+        return {"Topic": self.topics, "User": self.users}[kind]
+
+    def carry_out(self, write: WriteTopic | WriteUser) -> None:
         """As the operator's shell does it; a conflict is no result."""
         assert sum((write.create is not None, write.patch is not None, write.delete)) == 1
         identity = (write.metadata.namespace, write.metadata.name)
-        stored = self.topics.get(identity)
-        if write.dry_run:
+        kind = "User" if isinstance(write, WriteUser) else "Topic"
+        stored = self.objects(kind).get(identity)
+        if isinstance(write, WriteTopic) and write.dry_run:
             self.results[write.request_id] = WriteResult(accepted=True)
         elif write.create is not None:
             if self.create(copy.deepcopy(dict(write.create))):
                 self.results[write.request_id] = WriteResult(accepted=True)
         elif stored is not None and self.is_version(stored, write):
-            self._change(stored, write)
+            if isinstance(write, WriteUser) and write.delete:
+                del self.users[identity]
+            else:
+                self._change(stored, write)
             self.results[write.request_id] = WriteResult(accepted=True)
 
-    def is_version(self, stored: dict[str, Any], write: WriteTopic) -> bool:
+    def is_version(self, stored: dict[str, Any], write: WriteTopic | WriteUser) -> bool:
         found = stored["metadata"]["uid"], stored["metadata"]["resourceVersion"]
         return found == (write.metadata.uid, write.metadata.resource_version)
 
-    def _change(self, stored: dict[str, Any], write: WriteTopic) -> None:
+    def _change(self, stored: dict[str, Any], write: WriteTopic | WriteUser) -> None:
         if write.patch is not None:
             merge(stored, write.patch)
         else:
             stored["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
         stored["metadata"]["resourceVersion"] = str(next(self.numbers))
-        Topic.from_manifest(stored)
+        MODELS[stored["kind"]].from_manifest(stored)
 
     def publish(self, answers: Mapping[BrokerId, tuple[AdminAnswer, ...]]) -> None:
         for broker_id, given in answers.items():
@@ -273,7 +286,7 @@ class Kubernetes:
             self.brokers[broker_id] = replace(one, spec=throttled_broker(one.spec, throttles))
         return bool(throttles.of_topics or throttles.of_brokers)
 
-    def outcome(self, operation: Request, broker_id: int = 1) -> Verdict:
+    def outcome(self, operation: OperatorRequest, broker_id: int = 1) -> Verdict:
         """Ask and settle."""
         request_id = self.ask(operation, broker_id)
         self.settle()
