@@ -10,6 +10,7 @@ import pytest
 
 from chiplog_core.admin.bodies import to_body
 from chiplog_core.admin.operations import AlterAcls, AlterScram, OfUser
+from chiplog_core.admin.ownership import LAST_APPLIED
 from chiplog_core.admin.request_keys import credential_place, request_key
 from chiplog_core.authorizer.acls import Acl, Operation, PatternType, Permission, ResourceType
 from chiplog_core.ids import Incarnation
@@ -151,7 +152,10 @@ def test_rules_of_kubectl_are_kubectls(clients: Clients) -> None:
     async def scenario() -> None:
         async with bench.running():
             await clients.start()
-            await apply_user(bench, "alice", "scram-sha-512", READS)
+            applied = await apply_user(bench, "alice", "scram-sha-512", READS)
+            annotations = {LAST_APPLIED: json.dumps({"spec": applied["spec"]})}
+            patch = {"metadata": {"annotations": annotations}}
+            await bench.api.patch(kinds.USERS, NAMESPACE, "alice", patch, field_manager="kubectl")
             ((code, text),) = await clients.answers(acls(READ, delete=True))
             assert code == 44
             assert "is managed by kubectl" in text

@@ -7,6 +7,7 @@ statuses of brokers are read by more people than Secrets.
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -38,9 +39,9 @@ from chiplog_wire.scram import Mechanism
 from chiplog_wire.sealing import NONCE_BYTES, seal
 from chiplog_wire.verifiers import verifier_text
 
-MAX_CHUNK_LENGTH: Final = 32_000
-"""Characters of the ACLs in one request to the operator: as JSON they are about as many bytes, or
-six times as many if no character is ASCII."""
+MAX_CHUNK_LENGTH: Final = 48_000
+"""Characters of the ACLs in one request to the operator, as JSON. The longest principal and the
+rest of the request fit beside them."""
 FIELDS_LENGTH: Final = 250
 """Characters of an entry besides its name and host."""
 MAX_SALT_BYTES: Final = 64
@@ -211,7 +212,7 @@ def chunks(acls: Iterable[Acl]) -> Iterator[list[Acl]]:
         chunk: list[Acl] = []
         length = count = 0
         for same in of_pattern.values():
-            size = FIELDS_LENGTH + len(same[0].name.encode()) + len(same[0].host.encode())
+            size = FIELDS_LENGTH + len(json.dumps(same[0].name)) + len(json.dumps(same[0].host))
             if chunk and (length + size > MAX_CHUNK_LENGTH or count == MAX_ACLS_PER_USER):
                 yield chunk
                 chunk, length, count = [], 0, 0

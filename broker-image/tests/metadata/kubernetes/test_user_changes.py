@@ -72,12 +72,12 @@ async def in_background(
     return await task
 
 
-async def delete(client: "Client", principal: str | None = None) -> Any:
+async def delete(client: "Client", principal: str | None = None, name: str | None = None) -> Any:
     """DeleteAcls with one filter."""
     types = client.types(ApiKey.DELETE_ACLS)
     one = types.DeleteAclsFilter(
         resource_type_filter=1,
-        resource_name_filter=None,
+        resource_name_filter=name,
         pattern_type_filter=1,
         principal_filter=principal,
         host_filter=None,
@@ -151,27 +151,28 @@ def test_the_acls_that_match_are_deleted_and_named(member: "MemberKit", users: U
 def test_a_refusal_is_that_of_the_acls_of_one_user(member: "MemberKit", users: Users) -> None:
     async def scenario() -> None:
         users.write_secret(bob="b")
-        write_list_with_orders(users)
+        users.write_list("bob")
+        found = member.api.objects["accesslists", "c1"]
+        for name in ("alice", "carol"):
+            one = {"name": name, "principal": f"User:{name}", "acls": [ORDERS]}
+            found["spec"]["users"].append(one)
+        member.api.put(ACCESS_LISTS, found)
         async with member.admitted(1) as client:
-            task = asyncio.ensure_future(delete(client))
-            requests = await asked(member, 3)
-            of_alice = [one for one in requests if "User:alice" in one.body]
-            others = [one for one in requests if one not in of_alice]
-            users.write_list()
-            shown = member.api.objects["accesslists", "c1"]["spec"]["users"]
-            shown[:] = [{"name": "alice", "principal": "User:alice", "acls": [ORDERS]}]
-            answers = [{"id": one.id, "errorCode": 44, "errorMessage": "argo"} for one in of_alice]
-            answers += [{"id": one.id} for one in others]
-            member.operator.write_broker(answers=answers)
+            task = asyncio.ensure_future(delete(client, name="orders"))
+            requests = await asked(member, 2)
+            (of_alice,) = (one for one in requests if "User:alice" in one.body)
+            (of_carol,) = (one for one in requests if "User:carol" in one.body)
+            answers = [{"id": of_alice.id, "errorCode": 44, "errorMessage": "argo"}]
+            member.operator.write_broker(answers=[*answers, {"id": of_carol.id}])
+            spec = member.api.objects["accesslists", "c1"]["spec"]
+            spec["users"] = [one for one in spec["users"] if one["name"] != "carol"]
             member.api.put(ACCESS_LISTS, member.api.objects["accesslists", "c1"])
-            matches = await task
-            assert {one.principal: one.error_code for one in matches} == {
+            matches = {one.principal: one for one in await task}
+            assert {name: one.error_code for name, one in matches.items()} == {
                 "User:alice": POLICY,
-                "User:ANONYMOUS": OK,
-                "User:bob": OK,
+                "User:carol": OK,
             }
-            (refused,) = (one for one in matches if one.principal == "User:alice")
-            assert refused.error_message == "argo"
+            assert matches["User:alice"].error_message == "argo"
 
     member.run(scenario)
 
