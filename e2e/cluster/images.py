@@ -201,6 +201,8 @@ COMPONENTS = (
             KUBE,
             WIRE / "__init__.py",
             WIRE / "scram.py",
+            WIRE / "sealing.py",
+            WIRE / "verifiers.py",
             layout.CHECKOUT / "operator" / "chiplog_operator",
         ),
     ),
