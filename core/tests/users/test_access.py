@@ -108,3 +108,15 @@ def test_who_needs_the_list() -> None:
     assert not needs_access_list(cluster(listeners=[MUTUAL]))
     assert needs_access_list(cluster(listeners=[SCRAM]))
     assert needs_access_list(cluster(authorization=SIMPLE))
+
+
+def test_of_users_with_the_same_principal_the_oldest_counts() -> None:
+    named = user(
+        "bob", None, username="alice", metadata={"creationTimestamp": "2026-01-01T00:00:00Z"}
+    )
+    newer = user("alice", None, metadata={"creationTimestamp": "2026-01-02T00:00:00Z"})
+    found = admit(CLUSTER, map(compile_user, (newer, named)))
+    assert names(found) == ["bob"]
+    (problem,) = found.problems["uid-of-alice"]
+    assert problem.reason is Reason.RESOURCE_CONFLICT
+    assert "User:alice, which the older User bob has" in str(problem)

@@ -49,7 +49,7 @@ class StoredByClients:
         credential = action.credential
         if credential is None:
             return ""
-        if action.create is not None:
+        if not credential.before_user:
             await self._check_free(action.metadata)
         place = credential_place(
             cluster.namespace, cluster.name, action.request_id, credential.username
@@ -67,7 +67,7 @@ class StoredByClients:
             raise NotStored("the credential cannot be read") from None
 
     async def _check_free(self, metadata_: Metadata) -> None:
-        """Raise `NotStored` if somebody else's Secret has the name of a new User."""
+        """Raise `NotStored` if somebody else's Secret has the name of a User that has none."""
         namespace, name = metadata_.namespace, metadata_.name
         found = await get_or_none(self._api, kinds.SECRETS, namespace, name)
         if found is not None and labels_of(found).get(labels.MANAGED_BY) != labels.OPERATOR:

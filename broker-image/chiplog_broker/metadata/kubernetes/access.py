@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
 from chiplog_broker.metadata.kubernetes.watching import watch
 from chiplog_broker.security.cluster_access import ClusterAccess
+from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.security.users import Verifiers
 from chiplog_core.authorizer.decision import Authorizer
 from chiplog_core.client_quotas.listed import listed_quotas
@@ -172,7 +173,8 @@ def compiled(manifest: Manifest) -> Compiled:
     return Compiled(
         spec,
         authorizer,
-        frozenset(user.principal for user in spec.users),
+        # Who does not log in is not disconnected when its rules are deleted.
+        frozenset(user.principal for user in spec.users) - {ANONYMOUS},
         # A user who has a certificate now may have had a password before.
         listed_quotas(spec),
         {name: one for name, one in usernames.items() if not why_no_login_name(one)},
