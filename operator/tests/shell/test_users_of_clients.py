@@ -266,13 +266,16 @@ def test_what_was_not_sealed_for_this_is_refused(clients: Clients, what: str) ->
     assert not bench.api.all_of(kinds.USERS)
 
 
-def test_a_foreign_secret_with_the_name_is_left_as_it_is(clients: Clients) -> None:
+@pytest.mark.parametrize("has_user", [False, True])
+def test_a_foreign_secret_with_the_name_is_left_as_it_is(clients: Clients, has_user: bool) -> None:
     bench = clients.bench
     foreign = {"metadata": {"namespace": NAMESPACE, "name": "alice"}, "data": {"a": "YQ=="}}
 
     async def scenario() -> None:
         async with bench.running():
             await clients.start()
+            if has_user:
+                await apply_user(bench, "alice", None, READS)
             manifest = {"apiVersion": "v1", "kind": "Secret", **foreign}
             await bench.api.create(kinds.SECRETS, manifest, field_manager="kubectl")
             ((code, text),) = await clients.set_password("alice", PASSWORD)
@@ -281,6 +284,7 @@ def test_a_foreign_secret_with_the_name_is_left_as_it_is(clients: Clients) -> No
 
     bench.run(scenario())
     assert entries(bench, "alice") == {"a": b"a"}
+    assert not [one for one in bench.api.all_of(kinds.USERS) if "authentication" in one["spec"]]
 
 
 @pytest.mark.parametrize("verb", ["create", "apply", "patch"])

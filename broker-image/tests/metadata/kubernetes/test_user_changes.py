@@ -339,6 +339,30 @@ def test_a_verifier_of_a_user_with_a_certificate_lets_nobody_in(
     member.run(scenario)
 
 
+def test_who_does_not_log_in_is_not_disconnected_with_its_last_rule(
+    member: "MemberKit", users: Users
+) -> None:
+    """Otherwise the client that deletes it would not hear of that."""
+    member.config["super.users"] = "User:ANONYMOUS"
+
+    async def scenario() -> None:
+        users.write_secret(bob="b")
+        users.write_list("bob", superUsers=["User:ANONYMOUS"])
+        async with member.admitted(1) as client:
+
+            def act(request: AdminRequest) -> None:
+                answer(member, request)
+                found = member.api.objects["accesslists", "c1"]
+                shown = [one for one in found["spec"]["users"] if one["name"] == "bob"]
+                member.api.put(ACCESS_LISTS, {**found, "spec": {**found["spec"], "users": shown}})
+
+            matches = await in_background(member, delete(client, "User:ANONYMOUS"), act)
+            assert {one.error_code for one in matches} == {OK}
+            assert await delete(client, "User:ANONYMOUS") == ()
+
+    member.run(scenario)
+
+
 def test_requests_are_no_larger_than_the_operator_reads() -> None:
     def acl(number: int, principal: str, operation: Operation) -> Acl:
         return Acl(
