@@ -6,7 +6,7 @@ it closes its listeners first and writes the mark of a clean shutdown last.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,15 +37,18 @@ from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.documents import UrlDocument
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.process import Allowance
 from chiplog_broker.replication.manager import ReplicaFetching
 from chiplog_broker.security.audit import AuditLog
 from chiplog_broker.security.authorization import AclStore
 from chiplog_broker.security.cluster_access import ClusterAccess
+from chiplog_broker.security.listener_security import OAUTHBEARER
 from chiplog_broker.security.no_logins import NoLogins
 from chiplog_broker.security.plain import Derivations
 from chiplog_broker.security.quota_store import KnownQuotas, QuotaStore
+from chiplog_broker.security.sasl import Attempt
 from chiplog_broker.security.scram_store import CredentialChange, ScramStore
 from chiplog_broker.security.users import UserLogins, Users
 from chiplog_broker.server.dispatch import Dispatcher
@@ -71,6 +74,7 @@ from chiplog_core.config.effective import TopicConfig, broker_value, topic_defau
 from chiplog_core.ids import MAX_INT32
 
 if TYPE_CHECKING:
+    from chiplog_broker.security.oauth.signing_keys import KeySource
     from chiplog_broker.server.exposition.scrape import Exposition
     from chiplog_broker.server.inquiries import InquiryServer
 
@@ -97,6 +101,8 @@ class Broker:
     inquiries: "InquiryServer | None" = None
     """Answers the operator's inquiries; None for a standalone broker, or without the secret that
     authenticates the operator."""
+    api_server_keys: "KeySource | None" = None
+    """The keys for tokens of ServiceAccounts; None for a standalone broker."""
     first_users: Sequence[CredentialChange] = ()
     """The users that a standalone broker adds at its start, unless it has them."""
     waits_for_others: bool = False
@@ -251,7 +257,7 @@ class Broker:
         `OSError`."""
         has_authorizer = bool(setting(self._config, keys.AUTHORIZER_CLASS_NAME))
         if not self._is_standalone:
-            has_logins = any(listener.mechanisms for listener in self._listeners)
+            has_logins = any(map(has_passwords, self._listeners))
             self._scram = self._quota_store = access = ClusterAccess(
                 self.users, has_logins=has_logins, quotas=self.quotas
             )
@@ -460,7 +466,7 @@ class Broker:
         self._answer_inquiries(parts)
 
     def _with_logins(self) -> list[Listener]:
-        """The listeners; those with mechanisms of SASL let users log in."""
+        """The listeners; those with mechanisms of SASL let users log in. Raises `CannotStart`."""
         derivations = Derivations()
         self._exit_stack.callback(derivations.close)
         return [
@@ -470,14 +476,46 @@ class Broker:
                     self.users,
                     self._ports.rng,
                     derivations,
-                    listener.mechanisms,
+                    [one for one in listener.mechanisms if one != OAUTHBEARER],
                     listener.session_s,
+                    self._token_logins(listener),
                 ),
             )
             if listener.mechanisms
             else listener
             for listener in self._listeners
         ]
+
+    def _token_logins(self, listener: Listener) -> dict[str, Callable[[], Attempt]]:
+        """How users log in with tokens on a listener; empty if they cannot. The keys of the issuer
+        are fetched from now on. Raises `CannotStart`."""
+        settings = listener.tokens
+        if settings is None:
+            return {}
+        # Imported only where it is used: it needs the library for cryptography.
+        from chiplog_broker.security.oauth.bearer import TokenVerifier  # noqa: PLC0415
+        from chiplog_broker.security.oauth.signing_keys import (  # noqa: PLC0415
+            SigningKeys,
+            UrlKeys,
+        )
+
+        source: KeySource
+        if not settings.are_of_kubernetes:
+            document = UrlDocument(settings.jwks_url, settings.truststore)
+            source = UrlKeys(settings.issuer, document)
+        elif self.api_server_keys is not None:
+            source = self.api_server_keys
+        else:
+            raise CannotStart(
+                f"the listener {listener.name} accepts tokens of ServiceAccounts, which needs a "
+                "broker with --cluster: set sasl.oauthbearer.jwks.endpoint.url to an https URL"
+            )
+        clock = self._ports.clock
+        keys = SigningKeys(source, clock, listener.name)
+        fetching = asyncio.get_running_loop().create_task(keys.run())
+        self._exit_stack.callback(fetching.cancel)
+        verifier = TokenVerifier(keys, settings.rules, lambda: clock.now_ms() / 1000)
+        return {OAUTHBEARER: verifier.attempt}
 
     def _answer_inquiries(self, parts: Parts) -> None:
         """Answer the operator's inquiries from now on, if this broker accepts them."""
@@ -488,6 +526,11 @@ class Broker:
 
         self.inquiries.open(inquiry_table(parts))
         self._exit_stack.callback(self.inquiries.close)
+
+
+def has_passwords(listener: Listener) -> bool:
+    """Whether users log in with passwords on a listener."""
+    return any(one != OAUTHBEARER for one in listener.mechanisms)
 
 
 def session_id(rng: Rng) -> int:

@@ -151,6 +151,7 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
             tls=security[name].tls,
             mechanisms=security[name].mechanisms,
             session_s=security[name].session_s,
+            tokens=security[name].tokens,
         )
         for name, (host, port) in bound.items()
     ]
@@ -187,6 +188,7 @@ def member_listeners(config: Mapping[str, str]) -> list[Listener]:
             tls=security[name].tls,
             mechanisms=security[name].mechanisms,
             session_s=security[name].session_s,
+            tokens=security[name].tokens,
         )
         for name, (host, port) in found.items()
     ]

@@ -9,6 +9,7 @@ from chiplog_broker.broker import Broker
 from chiplog_broker.config_file import member_config, member_listeners
 from chiplog_broker.directory_ports import directory_ports
 from chiplog_broker.errors import CannotStart
+from chiplog_broker.metadata.kubernetes.api_server_keys import ApiServerKeys
 from chiplog_broker.metadata.kubernetes.membership import KubernetesMembership, MemberPorts
 from chiplog_broker.metadata.kubernetes.process import Process, new_incarnation
 from chiplog_broker.metadata.listeners import internal_listener
@@ -77,6 +78,7 @@ def member(
         name = f"broker-{options.broker_id}"
         dialer = Dialer((net or SystemNet()).connect, ports.rng, credentials, name)
     broker = Broker(ports, config, bound, str(options.data / "data"), membership, dialer)
+    broker.api_server_keys = ApiServerKeys(api.document)
     if credentials is not None:
         broker.waits_for_others = True
         broker.inquiries = InquiryServer(process.incarnation, ports.clock, credentials)

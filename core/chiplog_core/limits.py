@@ -56,6 +56,9 @@ MAX_CERTIFICATE_LENGTH = 8_192
 MAX_TRUSTED_CAS = 16
 """CAs of clients that a broker reports one by one for each listener."""
 MAX_FILE_PROBLEM_LENGTH = 256
+MAX_TRUSTED_CERTIFICATES = 10
+"""Secrets with CAs for one listener."""
+MAX_URI_LENGTH = 1_024
 MAX_PEER_ITEMS = 20
 """Labels, values or address blocks in one part of a listener's peer."""
 MAX_CONFIG_ENTRIES = 100
@@ -100,6 +103,7 @@ MAX_SUPER_USERS = 100
 MAX_ACLS_PER_USER = 200
 MAX_ACL_OPERATIONS = 11
 """Each of Kafka's operations once."""
+MAX_USERNAME_LENGTH = 256
 MAX_ACL_NAME_LENGTH = 1_024
 """Characters of a resource's name, a host or a principal in an ACL."""
 MAX_ACCESS_LIST_BYTES = 1_000_000

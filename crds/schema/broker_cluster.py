@@ -8,6 +8,7 @@ from chiplog_core.model.auto_rebalance import AutoRebalanceMode
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.certificates import AuthenticationType
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, ListenerType
+from chiplog_core.model.listener_authentication import WITH_TOKENS
 from chiplog_core.model.storage import MIN_VOLUME_SIZE
 from chiplog_core.naming import ports
 from chiplog_core.naming.names import (
@@ -15,6 +16,7 @@ from chiplog_core.naming.names import (
     CLUSTER_NAME_PATTERN,
     MAX_CLUSTER_NAME_LENGTH,
 )
+from chiplog_core.validate.listener_authentication import API_SERVERS_AUDIENCE
 from chiplog_core.validate.pod_template import (
     ALLOWED,
     KEY_REMEDY,
@@ -54,6 +56,7 @@ _RENEWED_IN_TIME = Rule(
 
 _SIZE = "quantity(string(self.spec.storage.size))"
 _OLD_SIZE = "quantity(string(oldSelf.spec.storage.size))"
+_IS_OAUTH = f"self.type == '{AuthenticationType.OAUTH}'"
 _HAS_TLS = "(has(self.tls) && self.tls)"
 
 
@@ -341,8 +344,9 @@ BROKER_CLUSTER = Definition(
             ),
             Rule(
                 "!has(self.authentication) || "
-                f"self.authentication.type != '{AuthenticationType.TLS}' || {_HAS_TLS}",
-                "authentication with type tls needs TLS: set tls to true",
+                f"self.authentication.type == '{AuthenticationType.SCRAM_SHA_512}' || {_HAS_TLS}",
+                "authentication with type tls, oauth or kubernetes-token needs TLS: set tls to "
+                "true",
                 field=".authentication",
             ),
             Rule(
@@ -350,6 +354,36 @@ BROKER_CLUSTER = Definition(
                 "brokerCertChainAndKey is only for listeners with TLS: remove it, or set tls to "
                 "true",
                 field=".configuration.brokerCertChainAndKey",
+            ),
+        ),
+        "spec.listeners[].authentication": (
+            Rule(
+                f"has(self.audience) == (self.type in {list(map(str, WITH_TOKENS))})",
+                "audience is required for the types oauth and kubernetes-token, and only for "
+                "them: set it to what tokens are for, or remove it",
+                reason=RuleReason.REQUIRED,
+                field=".audience",
+            ),
+            Rule(
+                f"has(self.validIssuerUri) == ({_IS_OAUTH}) && "
+                f"has(self.jwksEndpointUri) == ({_IS_OAUTH})",
+                "validIssuerUri and jwksEndpointUri are required for type oauth, and only for it: "
+                "set both, or remove them",
+                reason=RuleReason.REQUIRED,
+                field=".validIssuerUri",
+            ),
+            Rule(
+                f"{_IS_OAUTH} || !(has(self.userNameClaim) || "
+                "(has(self.tlsTrustedCertificates) && size(self.tlsTrustedCertificates) > 0))",
+                "userNameClaim and tlsTrustedCertificates are only for type oauth: remove them",
+                reason=RuleReason.FORBIDDEN,
+            ),
+            Rule(
+                f"self.type != '{AuthenticationType.KUBERNETES_TOKEN}' || !has(self.audience) || "
+                f"!self.audience.startsWith('{API_SERVERS_AUDIENCE}')",
+                "audience is the API server's own, so every pod would have such a token: choose "
+                "another one, like the name of the cluster with that of its namespace",
+                field=".audience",
             ),
         ),
         "spec.clusterCa": (_RENEWED_IN_TIME,),

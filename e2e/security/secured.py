@@ -9,6 +9,9 @@ from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
 from e2e.security.outside import BALANCED, ROUTED
 
 HOST = "127.0.0.1"
+PODS, AUDIENCE, PODS_REAUTH_S = "pods", "demo.e2e-security", 5
+"""The listener for tokens of ServiceAccounts, what they are for, and how often clients of it log in
+again."""
 
 
 def listener(name: str, port: int, authentication: str) -> Manifest:
@@ -32,9 +35,17 @@ CLUSTER = {
         "listeners": [
             listener("mtls", 9093, "tls"),
             listener("scram", 9095, "scram-sha-512"),
+            {
+                "name": PODS,
+                "type": "internal",
+                "port": 9096,
+                "tls": True,
+                "authentication": {"type": "kubernetes-token", "audience": AUDIENCE},
+            },
             BALANCED,
             *ROUTED,
         ],
+        "config": {f"listener.name.{PODS}.connections.max.reauth.ms": PODS_REAUTH_S * 1000},
         "authorization": {"type": "simple", "superUsers": ["CN=admin"]},
     },
 }

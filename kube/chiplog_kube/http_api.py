@@ -72,6 +72,11 @@ class HttpKubeApi:
             Request(_about("get", kind), "GET", _path(kind, namespace, name))
         )
 
+    async def document(self, path: str) -> Manifest:
+        """A JSON object that is none of Kubernetes' kinds, like `/openid/v1/jwks`. Raises
+        `ApiError`s."""
+        return await self._transport.call(Request(About("get", path.lstrip("/")), "GET", path))
+
     async def watch(
         self,
         kind: Kind,

@@ -76,7 +76,8 @@ def lifetime_of(session: SaslSession) -> timedelta:
     """How long the login is valid, once it is complete."""
     if session.state is not SaslState.DONE or session.session_s is None:
         return UNLIMITED
-    return timedelta(seconds=session.session_s)
+    # Not 0, which would mean that it never ends.
+    return timedelta(milliseconds=max(1, int(session.session_s * 1000)))
 
 
 def refused() -> object:

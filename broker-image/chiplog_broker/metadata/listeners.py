@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from chiplog_broker.security.credentials import Keyring
 from chiplog_broker.security.listener_security import TlsSettings
+from chiplog_broker.security.oauth.settings import TokenSettings
 from chiplog_broker.security.sasl import Logins
 
 INTERNAL_NAME = "internal"
@@ -29,6 +30,8 @@ class Listener:
     """The SASL mechanisms for users, from which the broker makes `logins`; empty without SASL."""
     session_s: float | None = None
     """The time after which users must log in again (KIP-368); None if they need not."""
+    tokens: TokenSettings | None = None
+    """Which tokens users log in with; None if that is not one of `mechanisms`."""
 
     def __post_init__(self) -> None:
         assert self.logins or not self.is_internal, "an internal listener needs a keyring"

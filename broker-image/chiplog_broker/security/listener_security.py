@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from chiplog_broker.errors import CannotStart
+from chiplog_broker.security.oauth.settings import TokenSettings, token_settings
 from chiplog_core.config.listener_keys import (
     CONNECTIONS_MAX_REAUTH_MS,
     LISTENER_SECURITY_PROTOCOL_MAP,
     SASL_ENABLED_MECHANISMS,
+    SASL_KEYS,
     SSL_CLIENT_AUTH,
     SSL_ENABLED_PROTOCOLS,
     SSL_KEYSTORE_LOCATION,
@@ -49,7 +51,9 @@ class ClientAuth(StrEnum):
     REQUIRED = "required"
 
 
-PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
+SENDS: Final = {"PLAIN": "passwords", OAUTHBEARER: "tokens"}
+"""What mechanisms send that others who read it could use."""
 PROTOCOLS: Final = "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
 WITHOUT_MAP: Final = {
     "plaintext": SecurityProtocol.PLAINTEXT,
@@ -89,6 +93,8 @@ class ListenerSecurity:
     """The mechanisms by which clients log in; empty without SASL."""
     session_s: float | None = None
     """The time after which clients must log in again; None if they need not."""
+    tokens: TokenSettings | None = None
+    """Which tokens clients log in with; None unless OAUTHBEARER is one of `mechanisms`."""
 
 
 def security_of_listeners(
@@ -102,17 +108,21 @@ def security_of_listeners(
     """
     in_map = protocol_map(config) if _has_map(config) else dict(without_map)
     protocols = {name: _protocol(in_map, name) for name in names}
-    found = {
-        name: ListenerSecurity(
-            _tls_settings(config, name, protocol) if protocol.has_tls else None,
-            _mechanisms(config, name, protocol) if protocol.has_sasl else (),
-            _session_s(config, name),
-        )
-        for name, protocol in protocols.items()
-    }
+    found = {name: _security(config, name, protocol) for name, protocol in protocols.items()}
     for key in config:
         _check_listener_of(key, {name.lower(): one for name, one in protocols.items()})
     return found
+
+
+def _security(config: Mapping[str, str], name: str, protocol: SecurityProtocol) -> ListenerSecurity:
+    """How one listener is secured. Raises `CannotStart`."""
+    mechanisms = _mechanisms(config, name, protocol) if protocol.has_sasl else ()
+    return ListenerSecurity(
+        _tls_settings(config, name, protocol) if protocol.has_tls else None,
+        mechanisms,
+        _session_s(config, name),
+        token_settings(config, name) if OAUTHBEARER in mechanisms else None,
+    )
 
 
 def protocol_map(config: Mapping[str, str]) -> dict[str, SecurityProtocol]:
@@ -155,7 +165,7 @@ def _check_listener_of(key: str, protocols: Mapping[str, SecurityProtocol]) -> N
         return
     name, listener_key = of_listener
     protocol = protocols.get(name)
-    is_of_sasl = listener_key in (SASL_ENABLED_MECHANISMS, CONNECTIONS_MAX_REAUTH_MS)
+    is_of_sasl = listener_key in SASL_KEYS
     if protocol is None or not (protocol.has_sasl if is_of_sasl else protocol.has_tls):
         raise CannotStart(
             f"{FILE}[{key}] is for a listener {name}, but there is none with that name and "
@@ -171,11 +181,12 @@ def _mechanisms(
     enabled: tuple[str, ...] = listener_value(config, name, key) or ()
     found = tuple(dict.fromkeys(enabled))
     under = set_under(config, name, key)
-    if PLAIN in found and not protocol.has_tls:
-        raise CannotStart(
-            f"{FILE}[{under}] has PLAIN, which sends passwords, but the listener {name} has no "
-            f"TLS: use {name}:SASL_SSL, or SCRAM-SHA-512"
-        )
+    for one in found:
+        if one in SENDS and not protocol.has_tls:
+            raise CannotStart(
+                f"{FILE}[{under}] has {one}, which sends {SENDS[one]}, but the listener {name} has "
+                f"no TLS: use {name}:SASL_SSL, or SCRAM-SHA-512"
+            )
     return found
 
 

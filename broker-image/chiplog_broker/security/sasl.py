@@ -51,8 +51,11 @@ class Attempt:
 
     exchange: Exchange
     login: Callable[[], Login | None] = lambda: None
-    """After the exchange: the login. None for processes of the cluster, who are no users. Raises
-    `AuthenticationFailed` if the credential is not valid any more."""
+    """After the exchange: the login. None for processes of the cluster, who are no users, and for
+    users with tokens, who have no credential here. Raises `AuthenticationFailed` if the credential
+    is not valid any more."""
+    valid_s: Callable[[], float | None] = lambda: None
+    """After the exchange: how long what was proved is valid; None: without end."""
 
 
 class Logins(Protocol):
@@ -89,6 +92,8 @@ class SaslSession:
         self.deadline_s = deadline_s
         """The monotonic time by which the login must be complete."""
         self.session_s = session_s
+        """After the login: the time after which the client must log in again; None: it need
+        not."""
         self.renews: tuple[str, str] | None = None
         """The mechanism and the principal of the login that this one renews, which must be the
         same; None for the first one of a connection."""
@@ -166,6 +171,9 @@ class SaslSession:
             if self.renews not in (None, now):
                 raise AuthenticationFailed(CHANGED)
             self.login = self._attempt.login()
+            valid_s = self._attempt.valid_s()
+            if valid_s is not None:
+                self.session_s = valid_s if self.session_s is None else min(self.session_s, valid_s)
             self.state = SaslState.DONE
 
     def _fail(self, why: str) -> None:

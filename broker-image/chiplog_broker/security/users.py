@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chiplog_broker.ports.rng import Rng
@@ -171,9 +172,10 @@ class UserLogins:
         derivations: Derivations,
         mechanisms: Sequence[str],
         session_s: float | None = None,
+        others: Mapping[str, Callable[[], Attempt]] = MappingProxyType({}),
     ) -> None:
         """`mechanisms` are Kafka's names: those of `Mechanism`, and `PLAIN`. A login is valid for
-        `session_s`; None: without end."""
+        `session_s`; None: without end. `others` are further mechanisms, without passwords."""
         self._session_s = session_s
         self._source = source
         self._rng = rng
@@ -181,7 +183,7 @@ class UserLogins:
         self._mechanisms = {
             name: self._plain if name == PLAIN else partial(self._scram, Mechanism(name))
             for name in mechanisms
-        }
+        } | dict(others)
 
     def session(self, deadline_s: float) -> SaslSession:
         """The login of a new connection, which must be complete by `deadline_s`."""

@@ -117,12 +117,12 @@ class Gate:
     # -- the end of a login
 
     def _checked(self, peer: Peer, answer: asyncio.Future[Answer]) -> None:
-        """A password was checked in another thread, and its answer is ready."""
+        """A token was checked outside of the event loop's turn, and its answer is ready."""
         if answer.cancelled() or answer.exception() is not None:
             return  # the connection is closed, or is being closed
         if self._session.state is SaslState.DONE:
             self._open(peer)
-        else:
+        elif self._session.state is SaslState.FAILED:
             self._refused(peer, self._session)
             self._connection.finish()
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from chiplog_core.config.key import ConfigKey, KeyTable
-from chiplog_core.config.value_types import LIST, LONG, STRING
+from chiplog_core.config.value_types import INT, LIST, LONG, STRING
 
 V = TypeVar("V")
 
@@ -48,11 +48,12 @@ SASL_ENABLED_MECHANISMS = ConfigKey(
     name="sasl.enabled.mechanisms",
     value_type=LIST,
     default=("SCRAM-SHA-256", "SCRAM-SHA-512"),
-    choices=("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"),
+    choices=("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"),
     needs_restart=True,
     set_by="spec.listeners",
-    doc="How clients may log in on listeners with SASL. PLAIN needs SASL_SSL, because the client "
-    "sends its password; it is compared with the user's SCRAM credential.",
+    doc="How clients may log in on listeners with SASL. PLAIN and OAUTHBEARER need SASL_SSL, "
+    "because the client sends its password or token; a password is compared with the user's SCRAM "
+    "credential.",
 )
 CONNECTIONS_MAX_REAUTH_MS = ConfigKey(
     name="connections.max.reauth.ms",
@@ -62,6 +63,63 @@ CONNECTIONS_MAX_REAUTH_MS = ConfigKey(
     needs_restart=True,
     doc="After this time a client that has logged in must log in again on its connection "
     "(KIP-368); otherwise the connection is closed with its next request. 0: never.",
+)
+OF_THE_API_SERVER: Final = "kubernetes:/openid/v1/jwks"
+"""In place of a URL: the keys with which the API server signs tokens of ServiceAccounts."""
+OAUTH_JWKS_ENDPOINT_URL: Final[ConfigKey[str]] = ConfigKey(
+    name="sasl.oauthbearer.jwks.endpoint.url",
+    value_type=STRING,
+    default=None,
+    needs_restart=True,
+    set_by="spec.listeners",
+    doc="The https URL of the public keys of the issuer of tokens (a JSON Web Key Set). "
+    f"{OF_THE_API_SERVER}: those of the API server, for tokens of ServiceAccounts.",
+)
+OAUTH_EXPECTED_AUDIENCE: Final[ConfigKey[tuple[str, ...]]] = ConfigKey(
+    name="sasl.oauthbearer.expected.audience",
+    value_type=LIST,
+    default=(),
+    needs_restart=True,
+    set_by="spec.listeners",
+    doc="The audiences of which a token must have one. Required with OAUTHBEARER: otherwise tokens "
+    "that were issued for other services could be used here.",
+)
+OAUTH_EXPECTED_ISSUER: Final[ConfigKey[str]] = ConfigKey(
+    name="sasl.oauthbearer.expected.issuer",
+    value_type=STRING,
+    default=None,
+    needs_restart=True,
+    set_by="spec.listeners",
+    doc="The issuer that a token must be from. Required with OAUTHBEARER, except for tokens of "
+    "ServiceAccounts: the API server says what its issuer is.",
+)
+OAUTH_SUB_CLAIM_NAME = ConfigKey(
+    name="sasl.oauthbearer.sub.claim.name",
+    value_type=STRING,
+    default="sub",
+    needs_restart=True,
+    set_by="spec.listeners",
+    doc="The claim of a token with the name of its user. Choose one that users cannot change at "
+    "the issuer.",
+)
+OAUTH_CLOCK_SKEW_SECONDS = ConfigKey(
+    name="sasl.oauthbearer.clock.skew.seconds",
+    value_type=INT,
+    default=30,
+    minimum=0,
+    maximum=300,
+    needs_restart=True,
+    doc="How far the clocks of the issuer and of brokers may differ: for so long a token is "
+    "accepted before its begin and after its end.",
+)
+OAUTH_TRUSTSTORE_LOCATION: Final[ConfigKey[str]] = ConfigKey(
+    name="chiplog.oauthbearer.truststore.location",
+    value_type=STRING,
+    default=None,
+    needs_restart=True,
+    set_by="spec.listeners",
+    doc="A PEM file with the CAs of the server with the keys of the issuer of tokens, or a "
+    "directory of such files. Default: the CAs that the system trusts.",
 )
 SSL_CLIENT_AUTH = ConfigKey(
     name="ssl.client.auth",
@@ -114,6 +172,18 @@ SSL_PRINCIPAL_MAPPING_RULES = ConfigKey(
     "and the distinguished name as in RFC 2253, like User:CN=orders,O=Example.",
 )
 
+SASL_KEYS: Final[tuple[ConfigKey[Any], ...]] = (
+    SASL_ENABLED_MECHANISMS,
+    CONNECTIONS_MAX_REAUTH_MS,
+    OAUTH_JWKS_ENDPOINT_URL,
+    OAUTH_EXPECTED_AUDIENCE,
+    OAUTH_EXPECTED_ISSUER,
+    OAUTH_SUB_CLAIM_NAME,
+    OAUTH_CLOCK_SKEW_SECONDS,
+    OAUTH_TRUSTSTORE_LOCATION,
+)
+"""The keys that only listeners with SASL use."""
+
 LISTENER_KEYS: Final = KeyTable(
     "listener",
     (
@@ -124,8 +194,7 @@ LISTENER_KEYS: Final = KeyTable(
         SSL_TRUSTSTORE_TYPE,
         SSL_ENABLED_PROTOCOLS,
         SSL_PRINCIPAL_MAPPING_RULES,
-        SASL_ENABLED_MECHANISMS,
-        CONNECTIONS_MAX_REAUTH_MS,
+        *SASL_KEYS,
     ),
 )
 """The keys that a single listener may have a value of its own for."""

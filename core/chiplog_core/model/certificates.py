@@ -46,17 +46,8 @@ class AuthenticationType(StrEnum):
 
     TLS = "tls"
     SCRAM_SHA_512 = "scram-sha-512"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenerAuthentication:
-    """How clients of a listener must authenticate."""
-
-    type: Annotated[
-        AuthenticationType,
-        "tls: with a certificate that the clients CA issued. Needs tls: true. scram-sha-512: with "
-        "the password of a User; use it with tls: true, unless the network is trusted.",
-    ]
+    OAUTH = "oauth"
+    KUBERNETES_TOKEN = "kubernetes-token"  # noqa: S105 - the name of a type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from chiplog_core.model.certificates import (
     AuthenticationType,
     CertificateAndKey,
     CertificateText,
-    ListenerAuthentication,
 )
+from chiplog_core.model.listener_authentication import WITH_TOKENS, ListenerAuthentication
 from chiplog_core.model.listener_configuration import (
     Host,
     ListenerBootstrap,
@@ -161,6 +161,11 @@ class Listener:
     def asks_for_passwords(self) -> bool:
         """Whether clients of this listener authenticate with SCRAM."""
         return self.authentication_type is AuthenticationType.SCRAM_SHA_512
+
+    @property
+    def asks_for_tokens(self) -> bool:
+        """Whether clients of this listener authenticate with OAUTHBEARER."""
+        return self.authentication_type in WITH_TOKENS
 
     @property
     def authentication_type(self) -> AuthenticationType | None:

@@ -199,13 +199,14 @@ class UserSpec:
     authentication: Annotated[
         UserAuthentication | None,
         "How the user authenticates. Default: the operator makes no credentials, and the rules "
-        "are for the principal User:<name of this object>.",
+        "are for the principal User:<name of this object>, or User:<username>.",
     ] = None
     username: Annotated[
         str | None,
         "The name by which brokers know the user, without User:, if that is not the name of this "
-        "object: like Alice_1, the whole subject of a certificate of type tls-external, "
-        "or * for everybody. Not with type tls.",
+        "object: like Alice_1, the whole subject of a certificate of type tls-external, the "
+        "name in a token like system:serviceaccount:<namespace>:<name>, or * for everybody. Not "
+        "with type tls.",
         Length(MAX_USERNAME_LENGTH, minimum=1),
     ] = None
     authorization: Annotated[

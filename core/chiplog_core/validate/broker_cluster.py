@@ -25,6 +25,7 @@ from chiplog_core.naming.names import (
 )
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.quantities import quantity_value
+from chiplog_core.validate.listener_authentication import check_authentication
 from chiplog_core.validate.outside import check_outside
 from chiplog_core.validate.pod_template import check_pod_template
 from chiplog_core.validate.roll_policy import check_roll_policy
@@ -192,6 +193,8 @@ def _listener(listener: Listener, field: str) -> Iterator[Problem]:
         yield Problem(f"{field}.nodePortBase", message, "remove it")
     yield from _tls(listener, field)
     yield from check_outside(listener, field)
+    if listener.authentication is not None:
+        yield from check_authentication(listener.authentication, f"{field}.authentication")
     for place, peer in enumerate(listener.network_policy_peers):
         yield from _peer(peer, f"{field}.networkPolicyPeers[{place}]")
 
@@ -200,7 +203,7 @@ def _tls(listener: Listener, field: str) -> Iterator[Problem]:
     """Problems with settings that a listener without TLS cannot have."""
     if listener.tls:
         return
-    if listener.authentication_type is AuthenticationType.TLS:
+    if listener.authentication_type is AuthenticationType.TLS or listener.asks_for_tokens:
         message = f"is {listener.authentication_type}, which needs TLS"
         yield Problem(f"{field}.authentication.type", message, "set tls to true")
     if listener.configured.broker_cert_chain_and_key is not None:

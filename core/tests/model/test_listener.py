@@ -5,9 +5,9 @@ from dataclasses import replace
 from chiplog_core.model.certificates import (
     AuthenticationType,
     CertificateAndKey,
-    ListenerAuthentication,
 )
 from chiplog_core.model.listener import Listener, ListenerType
+from chiplog_core.model.listener_authentication import ListenerAuthentication
 from chiplog_core.model.listener_configuration import ListenerConfiguration
 
 PLAIN = Listener(name="tls", type=ListenerType.INTERNAL, port=9093)

@@ -135,3 +135,22 @@ def test_the_size_is_that_of_the_json() -> None:
     compiled = compile_user(user("alice", "tls", rule("größe", "Read")))
     text = json.dumps(write(compiled.listed), separators=(",", ":"), ensure_ascii=False)
     assert compiled.size_bytes == len(text.encode()) + 1
+
+
+def test_a_user_without_credentials_may_have_another_username() -> None:
+    account = "system:serviceaccount:shop:orders"
+    found = compile_user(user("orders", None, username=account))
+    assert found.problems == ()
+    assert (found.listed.name, found.listed.principal) == ("orders", f"User:{account}")
+
+
+@pytest.mark.parametrize("type_", ["tls", "tls-external", "scram-sha-512"])
+def test_a_username_beside_credentials_is_a_problem(type_: str) -> None:
+    found = compile_user(user("orders", type_, username="alice"))
+    assert [one.field for one in found.problems] == ["spec.username"]
+    assert found.listed.principal != "User:alice" or type_ == "scram-sha-512"
+
+
+def test_nobody_is_the_user_that_does_not_authenticate() -> None:
+    (problem,) = compile_user(user("orders", None, username="ANONYMOUS")).problems
+    assert problem.field == "spec.username"

@@ -6,6 +6,7 @@ takes effect without a restart.
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from chiplog_core.config.broker_keys import (
     AUTHORIZER_CLASS_NAME,
@@ -15,8 +16,15 @@ from chiplog_core.config.broker_keys import (
     broker_key,
 )
 from chiplog_core.config.given import given_broker_config
+from chiplog_core.config.key import ConfigKey
 from chiplog_core.config.listener_keys import (
     LISTENER_SECURITY_PROTOCOL_MAP,
+    OAUTH_EXPECTED_AUDIENCE,
+    OAUTH_EXPECTED_ISSUER,
+    OAUTH_JWKS_ENDPOINT_URL,
+    OAUTH_SUB_CLAIM_NAME,
+    OAUTH_TRUSTSTORE_LOCATION,
+    OF_THE_API_SERVER,
     SASL_ENABLED_MECHANISMS,
     SSL_CLIENT_AUTH,
     SSL_KEYSTORE_LOCATION,
@@ -24,13 +32,14 @@ from chiplog_core.config.listener_keys import (
     name_for_listener,
 )
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.certificates import AuthenticationType
 from chiplog_core.model.listener import Listener
 from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.listeners import listeners
 from chiplog_operator.resources.objects import cluster_object
-from chiplog_operator.resources.volumes import CLIENTS_CA_PATH, TLS_PATH
+from chiplog_operator.resources.volumes import CLIENTS_CA_PATH, OAUTH_TRUST_PATH, TLS_PATH
 
 FILE_NAME = "server.properties"
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a pod's addresses are all its own
@@ -61,7 +70,7 @@ def _security_properties(cluster: BrokerCluster) -> dict[str, str]:
     of that. What the files hold, and who may do what, may change while the broker runs."""
     of_cluster = listeners(cluster)
     found = {}
-    if any(listener.tls or listener.asks_for_passwords for listener in of_cluster):
+    if any(listener.tls or _has_sasl(listener) for listener in of_cluster):
         protocols = (f"{one.name}:{_protocol(one)}" for one in of_cluster)
         found[LISTENER_SECURITY_PROTOCOL_MAP.name] = ",".join(protocols)
     for listener in of_cluster:
@@ -74,7 +83,11 @@ def _security_properties(cluster: BrokerCluster) -> dict[str, str]:
 def _protocol(listener: Listener) -> str:
     """Kafka's name of the listener's security protocol."""
     transport = "SSL" if listener.tls else "PLAINTEXT"
-    return f"SASL_{transport}" if listener.asks_for_passwords else transport
+    return f"SASL_{transport}" if _has_sasl(listener) else transport
+
+
+def _has_sasl(listener: Listener) -> bool:
+    return listener.asks_for_passwords or listener.asks_for_tokens
 
 
 def _listener_properties(listener: Listener) -> dict[str, str]:
@@ -87,7 +100,28 @@ def _listener_properties(listener: Listener) -> dict[str, str]:
         found[name_of(SSL_CLIENT_AUTH)] = "required"
     if listener.asks_for_passwords:
         found[name_of(SASL_ENABLED_MECHANISMS)] = "SCRAM-SHA-512"
+    if listener.asks_for_tokens:
+        found[name_of(SASL_ENABLED_MECHANISMS)] = "OAUTHBEARER"
+        values = _token_properties(listener)
+        found.update({name_of(key): value for key, value in values.items() if value})
     return found
+
+
+def _token_properties(listener: Listener) -> dict[ConfigKey[Any], str | None]:
+    """Which tokens a listener accepts. A value that is not set is None; the spec was validated."""
+    given = listener.authentication
+    assert given is not None, "the listener asks for tokens"
+    found: dict[ConfigKey[Any], str | None] = {OAUTH_EXPECTED_AUDIENCE: given.audience}
+    if given.type is AuthenticationType.KUBERNETES_TOKEN:
+        return {**found, OAUTH_JWKS_ENDPOINT_URL: OF_THE_API_SERVER}
+    trusted = f"{OAUTH_TRUST_PATH}/{listener.name}" if given.tls_trusted_certificates else None
+    return {
+        **found,
+        OAUTH_JWKS_ENDPOINT_URL: given.jwks_endpoint_uri,
+        OAUTH_EXPECTED_ISSUER: given.valid_issuer_uri,
+        OAUTH_SUB_CLAIM_NAME: given.user_name_claim,
+        OAUTH_TRUSTSTORE_LOCATION: trusted,
+    }
 
 
 def _is_read_at_start(name: str) -> bool:

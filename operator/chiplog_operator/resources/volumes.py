@@ -25,6 +25,8 @@ TLS_PATH = "/etc/chiplog-tls"
 """A folder for each listener with TLS, with `tls.crt` and `tls.key`."""
 CLIENTS_CA_PATH = "/etc/chiplog-clients-ca"
 """The folder with `ca.crt`: the certificates of the CA that clients' certificates are from."""
+OAUTH_TRUST_PATH = "/etc/chiplog-oauth"
+"""A folder for each listener with `tlsTrustedCertificates`, with a file for each of these."""
 SECRET_MODE = 0o440
 
 
@@ -68,6 +70,7 @@ def pod_volumes(cluster: BrokerCluster, broker_id: BrokerId) -> list[PodVolume]:
             },
         ),
         *_certificate_volumes(cluster, broker_id),
+        *_trusted_volumes(cluster),
         PodVolume(name="api-access", path=TOKEN_PATH, source=projected_volume()),
         PodVolume(name="tmp", path="/tmp", source={"emptyDir": {}}, read_only=False),  # noqa: S108
     ]
@@ -95,6 +98,26 @@ def _certificate_volumes(cluster: BrokerCluster, broker_id: BrokerId) -> Iterato
         secret = names.clients_ca_certificate(cluster.metadata.name)
         source = _entries(secret, ((CA_CERTIFICATE, CA_CERTIFICATE),))
         yield PodVolume(name="clients-ca", path=CLIENTS_CA_PATH, source=source)
+
+
+def _trusted_volumes(cluster: BrokerCluster) -> Iterator[PodVolume]:
+    """The CAs of the servers with keys of issuers of tokens."""
+    for listener in listeners(cluster):
+        given = listener.authentication
+        if given is None or not given.tls_trusted_certificates:
+            continue
+        sources = [
+            {
+                "secret": {
+                    "name": one.secret_name,
+                    "items": [{"key": one.certificate, "path": f"{number}.crt"}],
+                }
+            }
+            for number, one in enumerate(given.tls_trusted_certificates)
+        ]
+        source: dict[str, object] = {"projected": {"sources": sources, "defaultMode": SECRET_MODE}}
+        path = f"{OAUTH_TRUST_PATH}/{listener.name}"
+        yield PodVolume(name=f"oauth-{listener.name}", path=path, source=source)
 
 
 def _entries(secret: str, files: Iterable[tuple[str, str]]) -> dict[str, object]:

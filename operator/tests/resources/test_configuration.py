@@ -130,3 +130,51 @@ def test_super_users_need_no_restart(cluster_with: ClusterWith) -> None:
     }
     with_super = cluster_with(authorization={"type": "simple", "superUsers": ["CN=admin"]})
     assert properties(with_super) == properties(simple)
+
+
+ISSUER = {
+    "type": "oauth",
+    "audience": "kafka",
+    "validIssuerUri": "https://issuer.example",
+    "jwksEndpointUri": "https://issuer.example/keys",
+}
+TRUSTED = {"secretName": "issuer-ca", "certificate": "root.pem"}
+
+
+def test_a_listener_for_tokens_says_whose_they_are(cluster_with: ClusterWith) -> None:
+    given = {**ISSUER, "userNameClaim": "azp", "tlsTrustedCertificates": [TRUSTED]}
+    found = properties(cluster_with(listeners=[{**TLS, "authentication": given}]))
+    assert found == {
+        "listeners": "tls://0.0.0.0:9093",
+        "listener.security.protocol.map": "tls:SASL_SSL",
+        "listener.name.tls.ssl.keystore.location": "/etc/chiplog-tls/tls",
+        "listener.name.tls.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.tls.sasl.oauthbearer.jwks.endpoint.url": "https://issuer.example/keys",
+        "listener.name.tls.sasl.oauthbearer.expected.audience": "kafka",
+        "listener.name.tls.sasl.oauthbearer.expected.issuer": "https://issuer.example",
+        "listener.name.tls.sasl.oauthbearer.sub.claim.name": "azp",
+        "listener.name.tls.chiplog.oauthbearer.truststore.location": "/etc/chiplog-oauth/tls",
+    }
+    assert given_broker_config(found, by_operator=True).problems == ()
+
+
+def test_a_listener_for_pods_asks_the_api_server(cluster_with: ClusterWith) -> None:
+    given = {"type": "kubernetes-token", "audience": "demo.team"}
+    found = properties(cluster_with(listeners=[{**TLS, "authentication": given}]))
+    assert {key: value for key, value in found.items() if "oauth" in key} == {
+        "listener.name.tls.sasl.oauthbearer.jwks.endpoint.url": "kubernetes:/openid/v1/jwks",
+        "listener.name.tls.sasl.oauthbearer.expected.audience": "demo.team",
+    }
+
+
+def test_the_cas_of_an_issuer_are_mounted(cluster_with: ClusterWith, make: Make) -> None:
+    given = {**ISSUER, "tlsTrustedCertificates": [TRUSTED, {**TRUSTED, "certificate": "two.pem"}]}
+    made = make(cluster_with(listeners=[{**TLS, "authentication": given}]))
+    pod = made["StatefulSet", "demo-broker-1"]["spec"]["template"]["spec"]
+    (volume,) = [one for one in pod["volumes"] if one["name"] == "oauth-tls"]
+    assert [one["secret"] for one in volume["projected"]["sources"]] == [
+        {"name": "issuer-ca", "items": [{"key": "root.pem", "path": "0.crt"}]},
+        {"name": "issuer-ca", "items": [{"key": "two.pem", "path": "1.crt"}]},
+    ]
+    (mount,) = [m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "oauth-tls"]
+    assert mount == {"name": "oauth-tls", "mountPath": "/etc/chiplog-oauth/tls", "readOnly": True}
