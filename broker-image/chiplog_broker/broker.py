@@ -37,7 +37,6 @@ from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.ports.documents import UrlDocument
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.process import Allowance
 from chiplog_broker.replication.manager import ReplicaFetching
@@ -489,33 +488,16 @@ class Broker:
     def _token_logins(self, listener: Listener) -> dict[str, Callable[[], Attempt]]:
         """How users log in with tokens on a listener; empty if they cannot. The keys of the issuer
         are fetched from now on. Raises `CannotStart`."""
-        settings = listener.tokens
-        if settings is None:
+        if listener.tokens is None:
             return {}
-        # Imported only where it is used: it needs the library for cryptography.
-        from chiplog_broker.security.oauth.bearer import TokenVerifier  # noqa: PLC0415
-        from chiplog_broker.security.oauth.signing_keys import (  # noqa: PLC0415
-            SigningKeys,
-            UrlKeys,
-        )
+        # Imported only where it is used: it needs a library for cryptography.
+        from chiplog_broker.security.oauth.logins import begin  # noqa: PLC0415
 
-        source: KeySource
-        if not settings.are_of_kubernetes:
-            document = UrlDocument(settings.jwks_url, settings.truststore)
-            source = UrlKeys(settings.issuer, document)
-        elif self.api_server_keys is not None:
-            source = self.api_server_keys
-        else:
-            raise CannotStart(
-                f"the listener {listener.name} accepts tokens of ServiceAccounts, which needs a "
-                "broker with --cluster: set sasl.oauthbearer.jwks.endpoint.url to an https URL"
-            )
-        clock = self._ports.clock
-        keys = SigningKeys(source, clock, listener.name)
-        fetching = asyncio.get_running_loop().create_task(keys.run())
+        attempt, fetching = begin(
+            listener.name, listener.tokens, self.api_server_keys, self._ports.clock
+        )
         self._exit_stack.callback(fetching.cancel)
-        verifier = TokenVerifier(keys, settings.rules, lambda: clock.now_ms() / 1000)
-        return {OAUTHBEARER: verifier.attempt}
+        return {OAUTHBEARER: attempt}
 
     def _answer_inquiries(self, parts: Parts) -> None:
         """Answer the operator's inquiries from now on, if this broker accepts them."""

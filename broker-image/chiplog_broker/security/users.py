@@ -180,10 +180,11 @@ class UserLogins:
         self._source = source
         self._rng = rng
         self._derivations = derivations
-        self._mechanisms = {
+        passwords: dict[str, Callable[[], Attempt]] = {
             name: self._plain if name == PLAIN else partial(self._scram, Mechanism(name))
             for name in mechanisms
-        } | dict(others)
+        }
+        self._mechanisms = {**passwords, **others}
 
     def session(self, deadline_s: float) -> SaslSession:
         """The login of a new connection, which must be complete by `deadline_s`."""

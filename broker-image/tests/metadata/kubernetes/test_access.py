@@ -285,3 +285,23 @@ def test_without_logins_and_authorizer_there_is_no_watch(member: "MemberKit") ->
             assert not member.api._watchers.get("accesslists")
 
     member.run(scenario)
+
+
+def test_a_username_gives_nobody_the_password_of_another_user(
+    member: "MemberKit", users: Users
+) -> None:
+    """The Secret still has alice's verifier, and another User now has her username."""
+
+    async def scenario() -> None:
+        users.write_secret(alice="a", bob="b")
+        users.write_list(
+            users=[
+                {"name": "pods", "principal": "User:alice", "acls": [READ_ALL]},
+                {"name": "bob", "principal": "User:bob", "acls": [READ_ALL]},
+            ]
+        )
+        async with member.admitted(1):
+            assert await users.logs_in("bob", "b")
+            assert not await users.logs_in("alice", "a")
+
+    member.run(scenario)
