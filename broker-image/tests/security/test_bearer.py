@@ -57,18 +57,17 @@ def now_s() -> int:
     return int(SystemClock().now_ms() / 1000)
 
 
-def token(account: str = ACCOUNT, valid_s: float = 600, **more: Any) -> bytes:
-    """As the API server signs it."""
+def token(
+    account: str = ACCOUNT, valid_s: float = 600, *, bound: bool = True, **more: Any
+) -> bytes:
+    """As the API server signs it; `more` are claims."""
     _, _, namespace, name = account.split(":")
+    details = {**BOUND, "namespace": namespace, "serviceaccount": {"name": name, "uid": "1"}}
     fields = {
         "sub": account,
         "exp": now_s() + valid_s,
         "iat": now_s(),
-        "kubernetes.io": {
-            **BOUND,
-            "namespace": namespace,
-            "serviceaccount": {"name": name, "uid": "1"},
-        },
+        "kubernetes.io": details if bound else None,
         **more,
     }
     return signed(KEY, **fields)
@@ -141,7 +140,7 @@ def test_wrong_tokens_are_refused_alike_and_the_log_says_why(
         "has expired": token(valid_s=-1),
         "not valid yet": token(nbf=now_s() + 600),
         "no exp": token(exp=None),
-        "not bound": token(**{"kubernetes.io": None}),
+        "not bound": token(bound=False),
         "the signature": signed(rsa_key("attacker"), sub=ACCOUNT),
         "no key with the id": signed(rsa_key("attacker"), key_id="two", sub=ACCOUNT),
         "an algorithm that is not accepted": by_hmac(pem(KEY)),

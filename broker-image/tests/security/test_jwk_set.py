@@ -55,7 +55,7 @@ def test_other_keys_are_left_out_and_the_rest_is_used(entry: dict[str, Any]) -> 
     "document", [{}, {"keys": {}}, {"keys": None}, key_set(*[{"kty": "RSA"}] * (MAX_KEYS + 1))]
 )
 def test_what_is_no_key_set_is_refused(document: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="[Ss]et"):
+    with pytest.raises(ValueError, match=r"[Ss]et"):
         read_key_set(document)
 
 

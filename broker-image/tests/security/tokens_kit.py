@@ -29,7 +29,7 @@ def rsa_key(name: str, bits: int = 2_048) -> rsa.RSAPrivateKey:
 
 
 @cache
-def ec_key(name: str, curve: type[ec.EllipticCurve] = ec.SECP256R1) -> ec.EllipticCurvePrivateKey:
+def ec_key(name: str, curve: Any = ec.SECP256R1) -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(curve())
 
 
