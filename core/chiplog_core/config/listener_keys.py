@@ -109,8 +109,8 @@ OAUTH_CLOCK_SKEW_SECONDS = ConfigKey(
     minimum=0,
     maximum=300,
     needs_restart=True,
-    doc="How far the clocks of the issuer and of brokers may differ: for so long a token is "
-    "accepted before its begin and after its end.",
+    doc="How far the clocks of the issuer and of brokers may differ: a token is also "
+    "accepted this long before its begin and after its end.",
 )
 OAUTH_TRUSTSTORE_LOCATION: Final[ConfigKey[str]] = ConfigKey(
     name="chiplog.oauthbearer.truststore.location",
