@@ -14,6 +14,8 @@ from chiplog_kube.lines import Lines
 from chiplog_kube.request_meter import About, NoRequestMeter, RequestMeter
 
 MERGE_PATCH = "application/merge-patch+json"
+ANY_JSON = "application/json, application/jwk-set+json"
+"""The API server refuses to send its keys to who does not accept the second one."""
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 OTHER_UID = "metadata.uid"
 """Part of the API server's error if an applied manifest has another uid than the object: it refuses
@@ -75,7 +77,8 @@ class HttpKubeApi:
     async def document(self, path: str) -> Manifest:
         """A JSON object that is none of Kubernetes' kinds, like `/openid/v1/jwks`. Raises
         `ApiError`s."""
-        return await self._transport.call(Request(About("get", path.lstrip("/")), "GET", path))
+        about = About("get", path.lstrip("/"))
+        return await self._transport.call(Request(about, "GET", path, accept=ANY_JSON))
 
     async def watch(
         self,

@@ -54,6 +54,7 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, object] | None = None
     content_type: str = field(default="application/json", kw_only=True)
+    accept: str = field(default="application/json", kw_only=True)
     timeout_s: float | None = field(default=None, kw_only=True)
     endless: bool = field(default=False, kw_only=True)
 
@@ -149,7 +150,11 @@ class HttpTransport:
             sock_connect=limits.connect_s,
             sock_read=limits.silence_s if request.endless else None,
         )
-        headers = {"Content-Type": request.content_type, **self._connection.headers()}
+        headers = {
+            "Accept": request.accept,
+            "Content-Type": request.content_type,
+            **self._connection.headers(),
+        }
         began_s, code = time.perf_counter(), NO_ANSWER
         try:
             answer = await (await self._opened()).request(
@@ -188,7 +193,7 @@ class HttpTransport:
                     ssl=True if context is None else context,
                     socket_factory=_socket,
                 ),
-                headers={"Accept": "application/json", "User-Agent": USER_AGENT},
+                headers={"User-Agent": USER_AGENT},
                 # An object of 1.5 MiB is one line of a watch.
                 read_bufsize=1024 * 1024,
                 cookie_jar=aiohttp.DummyCookieJar(),

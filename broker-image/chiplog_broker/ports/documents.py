@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 TIMEOUT_S: Final = 5.0
+ACCEPTED: Final = "application/json, application/jwk-set+json"
+"""Kubernetes' API server sends keys only to who accepts the second one."""
 
 
 class UrlDocument:
@@ -33,7 +35,7 @@ class UrlDocument:
                     timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
                     cookie_jar=aiohttp.DummyCookieJar(),
                     auto_decompress=False,
-                    headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+                    headers={"Accept": ACCEPTED, "Accept-Encoding": "identity"},
                 ) as session,
                 session.get(self._url, ssl=context, allow_redirects=False) as answer,
             ):
