@@ -365,3 +365,18 @@ def test_what_was_created_and_applied_is_owned_together() -> None:
     assert both == [entry("Apply", "a", "b", "c")]
     assert managed_fields.as_applied([entry("Apply", "a")], "me") is None
     assert managed_fields.as_applied([entry("Update", "a")], "you") is None
+
+
+def test_a_document_of_another_type_is_accepted(server: Any) -> None:
+    """The API server answers 406 to who does not accept keys as what they are."""
+    server.then_json({"keys": []})
+
+    async def scenario(api: HttpKubeApi) -> Any:
+        return await api.document("/openid/v1/jwks")
+
+    assert run(server, scenario) == {"keys": []}
+    (request,) = server.requests
+    assert request.path == "/openid/v1/jwks"
+    assert "application/jwk-set+json" in request.headers.getall("Accept")[0]
+    assert len(request.headers.getall("Accept")) == 1
+    assert server.counted == [("get", "openid/v1/jwks", "200")]
