@@ -151,7 +151,7 @@ def took_s(what: str, becomes: Callable[[], bool], every_s: float = 1.0) -> floa
 
 def refresh(cluster: BrokerClusterUnderTest) -> None:
     """Have the kubelets update mounted Secrets now: they do when a pod changes, and otherwise every
-    minute or so, for which only the long form waits again."""
+    minute or so, for which only the long form waits."""
     if not is_full():
         for pod in cluster.broker_pods():
             cluster.kubectl("annotate", "pod", pod, f"e2e/refreshed={time.time()}", "--overwrite")
@@ -196,6 +196,7 @@ def test_certificates_and_the_clients_ca_are_replaced_under_load(
             lambda: bool(pki.clients_ca()) and pki.published(CLIENTS_CA)[0] != ca,
         )
         new = pki.admin("new")
+        refresh(cluster)
         took_s(
             "all show a new certificate",
             lambda: all(serial(one) != last for one, last in serials.items()),
