@@ -62,6 +62,7 @@ def test_bytes_are_found_as_they_are_shown(value: bytes) -> None:
         base64.b64encode(NUMBER.value).decode(),
         NUMBER.value.hex(),
     ],
+    ids=("pem", "indented", "json", "repr", "base64", "hex"),
 )
 def test_a_key_is_found_in_each_of_its_encodings(text: str) -> None:
     assert NUMBER.found_in(text)
