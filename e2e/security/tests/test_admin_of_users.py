@@ -12,6 +12,7 @@ import yaml
 from chiplog_wire.scram import Mechanism, salted_password
 from chiplog_wire.verifiers import read_verifier
 from e2e import measured
+from e2e.clients.by_librdkafka import QUIET
 from e2e.cluster.kubectl import eventually
 from e2e.kafka.tools import run_tool
 from e2e.main.broker_cluster import BrokerClusterUnderTest
@@ -84,6 +85,7 @@ def settings(tools: Tools, name: str, password: str) -> dict[str, Any]:
         "sasl.username": name,
         "sasl.password": password,
         "ssl.ca.location": tools.account.ca,
+        **QUIET,
     }
 
 
