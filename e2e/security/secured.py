@@ -38,7 +38,7 @@ CLUSTER = {
             {
                 "name": PODS,
                 "type": "internal",
-                "port": 9096,
+                "port": 9100,
                 "tls": True,
                 "authentication": {"type": "kubernetes-token", "audience": AUDIENCE},
             },
