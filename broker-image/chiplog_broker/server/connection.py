@@ -217,6 +217,9 @@ class Connection(asyncio.BufferedProtocol):
         """Read again, because quotas have changed."""
         if self.peer.muted_until_s:
             self.peer.muted_until_s = 0.0
+            if self._unmute is not None:  # or the next, shorter throttle would last until then
+                self._unmute.cancel()
+                self._unmute = None
             self._start_requests()
 
     def trim(self) -> None:

@@ -49,6 +49,24 @@ def test_a_longer_time_replaces_a_shorter_one() -> None:
     run(scenario())
 
 
+def test_a_shorter_time_after_a_change_of_quotas_is_not_the_longer_one_before() -> None:
+    async def scenario() -> None:
+        service = Service(never)
+        connection, transport = connected(service)
+        connection.peer.muted_until_s = loop_s() + FOREVER_S
+        feed(connection, frame(ApiKey.METADATA, 1))
+        connection.unmute()
+        assert (service.started, transport.reading) == ([1], True)
+        connection.peer.muted_until_s = loop_s() + 0.02
+        feed(connection, frame(ApiKey.METADATA, 2))
+        assert transport.reading is False
+        async with asyncio.timeout(10):
+            while service.started != [1, 2]:  # noqa: ASYNC110 - nobody is told of it
+                await asyncio.sleep(0.005)
+
+    run(scenario())
+
+
 def test_a_muted_connection_counts_as_idle_and_can_be_closed() -> None:
     async def scenario() -> None:
         service = Service(never)
