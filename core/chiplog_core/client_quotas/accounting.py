@@ -7,11 +7,11 @@ same: an answer with the time after which they may go on.
 
 from dataclasses import dataclass
 from math import floor, inf
-from typing import Final
+from typing import Final, TypeAlias
 
 from chiplog_core.admin.mutation_quota import BURST_S as MUTATION_BURST_S
 from chiplog_core.authorizer.acls import MAX_FIELD_LENGTH
-from chiplog_core.client_quotas.entities import Quota
+from chiplog_core.client_quotas.entities import Entity, Quota
 from chiplog_core.client_quotas.table import NO_QUOTAS, QuotaTable
 from chiplog_core.throttle.bucket import TokenBucket
 
@@ -29,8 +29,10 @@ connection is closed. The rest of its debt is not forgotten: its next request wa
 LONGEST_REQUEST_THROTTLE_S: Final = 1.0
 """The same for the quota of request time, as in Kafka: its `quota.window.size.seconds`."""
 FORGET_INTERVAL_S: Final = 1.0
-OTHERS: Final = "\0"
-"""In place of a user and client id: the clients that share a bucket because there are too many."""
+
+BucketName: TypeAlias = tuple[Quota, str, str | Entity]
+"""The quota, and the user and client id that share the bucket. A default in place of the client id
+stands for those of one user that share a bucket because there are too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class ClientQuotas:
     """The buckets of all limited clients of a broker."""
 
     MAX_BUCKETS: Final = 10_000
-    """How many buckets there are at most. All other clients share one for each quota."""
+    """How many buckets there are before new client ids of a user share one. They may be without
+    end, but users are not, nor are those with a quota of their own: nobody else uses up theirs."""
 
     def __init__(self) -> None:
         self.table = NO_QUOTAS
@@ -89,7 +92,7 @@ class ClientQuotas:
         """Whether there is any quota."""
         self.version = 0
         """A number that is different when clients must get their `Limits` again."""
-        self._buckets: dict[tuple[Quota, str, str], TokenBucket] = {}
+        self._buckets: dict[BucketName, TokenBucket] = {}
         self._forget_from_s = -inf
 
     def use(self, table: QuotaTable) -> None:
@@ -119,13 +122,14 @@ class ClientQuotas:
             rate /= 100  # a hundred percent are one second per second
         elif quota is Quota.CONTROLLER_MUTATION_RATE:
             burst_s = MUTATION_BURST_S
-        name = quota, found.user, found.client_id
-        if name not in self._buckets and len(self._buckets) >= self.MAX_BUCKETS:
-            name = quota, OTHERS, OTHERS
+        name: BucketName = quota, found.user, found.client_id
+        is_full = len(self._buckets) >= self.MAX_BUCKETS
+        if is_full and found.entity.is_default and name not in self._buckets:
+            name = quota, user, found.entity
         bucket = self._buckets.get(name)
         if bucket is None:
             bucket = self._buckets[name] = TokenBucket.full(rate, burst_s, now_s)
-        elif bucket.per_s != rate and name[1] != OTHERS:
+        elif bucket.per_s != rate:
             bucket.change_rate(rate, now_s)
         return bucket
 

@@ -47,6 +47,11 @@ class Entity(NamedTuple):
         both = {EntityType.USER: self.user, EntityType.CLIENT_ID: self.client_id}
         return {type_: name for type_, name in both.items() if name is not None}
 
+    @property
+    def is_default(self) -> bool:
+        """Whether it stands for any number of users or client ids, which each have the quota."""
+        return DEFAULT in self
+
 
 def why_not_an_entity(entity: Entity) -> str:
     """Why there can be no quota for this entity; empty if there can."""

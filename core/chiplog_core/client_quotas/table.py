@@ -21,6 +21,8 @@ class Found(NamedTuple):
     rate: float
     user: str
     client_id: str
+    entity: Entity
+    """Whose quota it is."""
 
 
 class QuotaTable:
@@ -50,6 +52,7 @@ class QuotaTable:
                     rate,
                     "" if entity.user is None else user,
                     "" if entity.client_id is None else client_id,
+                    entity,
                 )
         return None
 

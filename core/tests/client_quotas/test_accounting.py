@@ -152,7 +152,30 @@ def test_there_are_so_many_buckets_and_no_more(monkeypatch: pytest.MonkeyPatch) 
     assert made.version != version, "clients with forgotten buckets get new ones"
 
 
+def test_client_ids_without_end_take_nothing_from_users_with_quotas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ClientQuotas, "MAX_BUCKETS", 6)
+    rate = Quota.PRODUCER_BYTE_RATE
+    made = quotas(
+        {
+            Entity("mallory", DEFAULT): {rate: 10.0},
+            Entity("alice"): {rate: 1.0 * MB},
+            Entity(None, DEFAULT): {rate: 2.0 * MB},
+        }
+    )
+    for number in range(100):
+        of(made, "mallory", f"c{number}").produced(MB, 0.0)
+    assert of(made, "alice").produced(MB, 0.0) == 0
+    assert of(made, "bob", "b").produced(2 * MB, 0.0) == 0
+    for number in range(100):
+        of(made, "carol", f"c{number}").produced(100 * MB, 0.0)
+    assert of(made, "bob", "another").produced(0, 0.0) == 0
+    assert of(made, "mallory", "one more").produced(0, 0.0) == LONGEST_THROTTLE_S
+    assert len(made._buckets) <= 6 + 5
+
+
 def test_long_client_ids_take_little_memory() -> None:
     made = quotas({Entity(None, DEFAULT): {Quota.PRODUCER_BYTE_RATE: 10.0}})
     of(made, "alice", "x" * 30_000)
-    assert max(len(name) for _, _, name in made._buckets) < 2_000
+    assert max(len(name[-1]) for name in made._buckets) < 2_000

@@ -43,23 +43,25 @@ SHARED_BY = [
 def test_the_most_specific_entity_applies(place: int) -> None:
     entities = MOST_SPECIFIC_FIRST[place:]
     table = QuotaTable({one: {RATE: float(number)} for number, one in enumerate(entities)})
-    assert table.find(RATE, "alice", "app") == Found(0.0, *SHARED_BY[place])
+    assert table.find(RATE, "alice", "app") == Found(0.0, *SHARED_BY[place], entities[0])
 
 
 def test_each_quota_is_looked_for_on_its_own() -> None:
     table = QuotaTable(
         {Entity("alice"): {RATE: 1.0}, Entity(DEFAULT): {RATE: 2.0, Quota.REQUEST_PERCENTAGE: 3.0}}
     )
-    assert table.find(RATE, "alice", "") == Found(1.0, "alice", "")
-    assert table.find(Quota.REQUEST_PERCENTAGE, "alice", "") == Found(3.0, "alice", "")
+    assert table.find(RATE, "alice", "") == Found(1.0, "alice", "", Entity("alice"))
+    assert table.find(Quota.REQUEST_PERCENTAGE, "alice", "") == Found(
+        3.0, "alice", "", Entity(DEFAULT)
+    )
     assert table.find(Quota.CONSUMER_BYTE_RATE, "alice", "") is None
     assert QuotaTable({Entity("alice"): {RATE: 1.0}}).find(RATE, "bob", "alice") is None
 
 
 def test_a_default_of_client_ids_is_no_quota_of_users() -> None:
     table = QuotaTable({Entity(None, DEFAULT): {RATE: 1.0}})
-    assert table.find(RATE, "alice", "") == Found(1.0, "", "")
-    assert table.find(RATE, "bob", "app") == Found(1.0, "", "app")
+    assert table.find(RATE, "alice", "") == Found(1.0, "", "", Entity(None, DEFAULT))
+    assert table.find(RATE, "bob", "app") == Found(1.0, "", "app", Entity(None, DEFAULT))
 
 
 def test_changes_set_and_remove_values_and_leave_the_others() -> None:
