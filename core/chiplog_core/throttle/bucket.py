@@ -41,9 +41,10 @@ class TokenBucket:
         after how many milliseconds there are some again."""
         self.fill(now_s)
         if self.tokens <= 0:
-            if not self.per_s:
+            # By the rate or by less: a rate may be so small that the quotient would be infinite.
+            if -self.tokens * 1000 >= LONGEST_WAIT_MS * self.per_s:
                 return LONGEST_WAIT_MS
-            return min(max(ceil(-self.tokens * 1000 / self.per_s), 1), LONGEST_WAIT_MS)
+            return max(ceil(-self.tokens * 1000 / self.per_s), 1)
         self.tokens -= amount
         return 0
 

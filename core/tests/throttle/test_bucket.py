@@ -44,6 +44,13 @@ def test_a_bucket_that_never_fills() -> None:
     assert bucket.take(1, 5.0) == math.inf
 
 
+@pytest.mark.parametrize("rate", [5e-324, 1e-305, 1e-9])
+def test_a_bucket_that_hardly_ever_fills(rate: float) -> None:
+    bucket = TokenBucket.full(rate, 11.0, 0.0)
+    assert bucket.spend(50, 0.0) == 0
+    assert bucket.spend(50, 1.0) == LONGEST_WAIT_MS
+
+
 def test_another_rate_takes_effect_at_once() -> None:
     bucket = TokenBucket.full(1, 1.0, 0.0)
     bucket.take(1_000, 0.0)
