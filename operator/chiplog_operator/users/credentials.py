@@ -21,6 +21,7 @@ from chiplog_core.users.statuses import Outcome
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest, get_or_none
 from chiplog_kube.manifests import labels_of, metadata, uid_of, version_of
+from chiplog_operator.certificates.issued_to_users import UNKNOWN
 from chiplog_operator.certificates.material import LeafMaterial, log_issue
 from chiplog_operator.clock import Clock
 from chiplog_operator.concurrency import run_concurrently
@@ -79,7 +80,8 @@ class Held:
     keeps_stored: bool = True
     """Whether the verifier that brokers have may be this User's. Without a Secret that was made for
     it, it is of an earlier User with the same name, whose password must not work any more."""
-    issued: Issued | None = None
+    issued: Issued | None = UNKNOWN
+    """The certificate in its Secret, or `UNKNOWN` until that is read; None if it has none."""
 
     def fail(self, problem: Problem, inputs: object) -> None:
         """The credentials stay what they are; `inputs` as for a decision."""
@@ -195,28 +197,31 @@ class Credentials:
         found = await self._get(user.metadata.namespace, user.metadata.name)
         held.keeps_stored = False
         if found is not None and (why := why_taken(user, found, cluster.metadata.name)):
+            held.issued = None
             message = f"is also the name of a Secret that is not this User's ({why})"
             remedy = "delete the Secret, or create the User with another name"
             raise _Unusable(Problem("metadata.name", message, remedy, Reason.RESOURCE_CONFLICT))
         earlier = found if found is not None and is_of(user, found) else None
         held.keeps_stored = earlier is not None
+        issued = None
         if type_ is UserAuthenticationType.TLS:
             held.verifier = None
-            entries = self._certificate(user, ca, earlier, held)
+            entries, issued = self._certificate(user, ca, earlier, held)
         else:
-            held.issued = None
             entries = await self._password(user, cluster.metadata.name, earlier, stored, held)
         if entries is None:
             return
         wanted = secret_of_user(user, cluster.metadata.name, entries)
         if needs_write(found, wanted):
             await self._write(found, wanted)
+        held.issued = issued
         held.outcome = Outcome(secret=user.metadata.name)
 
     def _certificate(
         self, user: User, ca: ClientsCa, found: Manifest | None, held: Held
-    ) -> Entries | None:
-        """The entries of a user with a certificate; None if it has to wait for one."""
+    ) -> tuple[Entries | None, Issued | None]:
+        """The entries of a user with a certificate, and what this says; None if it has to wait for
+        one. The user has what `held` says until they are written."""
         if ca.problem:
             message = f"is tls, but no certificate can be issued: {ca.problem}"
             raise _Unusable(Problem("spec.authentication.type", message, "correct that"))
@@ -227,19 +232,18 @@ class Credentials:
             leaf = LeafMaterial.read(
                 text_in(found, CERTIFICATE), text_in(found, KEY), material.certificates
             )
-        why = None
         if material is not None and term is not None:
-            facts = None if leaf is None else leaf.facts
+            facts = held.issued = None if leaf is None else leaf.facts
             why = why_issued(facts, frozenset(), material.facts, term, now, checked_by=ca.brokers)
             if why is not None:
                 log_issue(f"user {name}", why)
                 leaf = LeafMaterial.issue_to_client(material, name, term, now)
         if leaf is None or material is None:
             held.outcome = Outcome(waits_for=ca.why_waiting(now) or RETRY)
-            return None
-        held.issued = leaf.facts
+            return None, None
         authorities = "".join(material.pems)
-        return certificate_entries(name, authorities, leaf.certificate, leaf.key, found)
+        entries = certificate_entries(name, authorities, leaf.certificate, leaf.key, found)
+        return entries, leaf.facts
 
     async def _password(
         self, user: User, cluster: str, found: Manifest | None, stored: str, held: Held

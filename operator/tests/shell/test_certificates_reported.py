@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from chiplog_core.certificates.authority import PUBLISHED_FOR
 from chiplog_core.naming import labels
 from chiplog_kube import kinds
+from chiplog_kube.api import Forbidden
 from tests.shell.conftest import CLUSTER, NAMESPACE
 from tests.shell.test_users import READS, SECURE, apply_user, certificate, entries, message
 
@@ -212,6 +213,48 @@ def test_two_replacements_in_a_row(secure: Any) -> None:
             )
             certificate(secure, "shop").verify_directly_issued_by(clients_ca)
             of_broker(secure, 2).verify_directly_issued_by(cluster_ca)
+
+    secure.run(scenario())
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_user_whose_secret_cannot_be_written_keeps_the_old_ca(
+    secure: Any, *, is_restarted: bool
+) -> None:
+    """It still has a certificate of the old key, whatever this process wanted to give it."""
+
+    async def asked() -> None:
+        await ask(secure, CLIENTS_CA, labels.FORCE_REPLACE)
+        await secure.live(SHORT_S)
+        await report(secure, 1, 2, 3)
+        refused = {"apply"}
+        secure.api.fault = lambda call: (
+            Forbidden("secrets is forbidden")
+            if call.name == "shop" and call.kind == kinds.SECRETS.kind and call.verb in refused
+            else None
+        )
+        await secure.live(15.0)
+        refused.add("get")
+        await ask(secure, f"{CLIENTS_CA}-cert", labels.REMOVE_OLD_CA)
+
+    async def waited() -> None:
+        await secure.live(2 * PUBLISHED_S)
+        assert len(published(secure, CLIENTS_CA)) == 2
+        assert "0 of 1 certificates of users are issued from it" in changing(secure)
+        secure.api.fault = lambda _: None
+        await secure.live(PUBLISHED_S + 3 * SHORT_S)
+        (new,) = published(secure, CLIENTS_CA)
+        certificate(secure, "shop").verify_directly_issued_by(new)
+
+    async def scenario() -> None:
+        async with secure.running():
+            await start(secure)
+            await asked()
+            if not is_restarted:
+                await waited()
+        if is_restarted:
+            async with secure.running():
+                await waited()
 
     secure.run(scenario())
 
