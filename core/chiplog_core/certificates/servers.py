@@ -72,11 +72,13 @@ def why_issued(
 def _may_issue_to(
     found: Issued | None, authority: Authority, now: datetime, checked_by: Reporters | None
 ) -> bool:
-    """Whether the owner of a certificate loses nothing by another one. Without one, or after its
-    end, there is nothing to lose, so a broker that is down does not keep new users waiting."""
-    if may_issue(authority, now, checked_by):
+    """Whether the owner of a certificate loses nothing by another one. Who trusts one of the
+    present key trusts the next one, too. Without one, after its end, or if its CA is published no
+    more, there is nothing to lose, so a broker that is down does not keep new users waiting."""
+    is_of_present_key = found is not None and found.issuer == authority.key_id
+    if is_of_present_key or may_issue(authority, now, checked_by):
         return True
-    has_nothing = found is None or now >= found.not_after
+    has_nothing = found is None or now >= found.not_after or not found.issuer
     return has_nothing and may_issue(authority, now)
 
 

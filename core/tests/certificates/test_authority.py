@@ -135,6 +135,18 @@ def test_who_has_no_valid_certificate_does_not_wait_for_brokers() -> None:
     assert why(None, known) is Why.MISSING
     assert why(issued("old"), known) is None
     assert why(replace(issued("old"), not_after=known), known) is Why.ISSUER
+    assert why(issued(""), known) is Why.ISSUER
+
+
+def test_a_certificate_of_the_present_key_is_renewed_whoever_does_not_report() -> None:
+    """The old key may be wanted for months, in which a broker is down for days."""
+    found = authority(certificate("b"), certificate("a"), key="b")
+    down = Reporters.of({BrokerId(1): broker(1, shows(), fenced=True)})
+    due = NOW + TERM.validity - TERM.renewal
+    renewed = replace(found, certificates=(certificate("b", at=due - DAY), *found.certificates))
+    assert why_issued(issued("b"), HOSTS, renewed, TERM, due, down) is Why.EXPIRES
+    assert why_issued(issued("b"), HOSTS, renewed, TERM, due - DAY, down) is None
+    assert why_issued(issued("a"), HOSTS, renewed, TERM, due, down) is None
 
 
 def test_nothing_is_issued_from_a_ca_that_clients_may_not_know_yet() -> None:
