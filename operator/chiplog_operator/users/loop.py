@@ -29,7 +29,7 @@ from chiplog_core.users.statuses import (
 )
 from chiplog_kube.api import ApiError, KubeApi
 from chiplog_operator.caches import Caches, ClusterKey
-from chiplog_operator.certificates.issued_to_users import IssuedToUsers
+from chiplog_operator.certificates.issued_to_users import UNKNOWN, IssuedToUsers
 from chiplog_operator.certificates.reading import SecretsReader
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
@@ -121,11 +121,11 @@ class UsersLoop:
             return RESYNC_S
         admission = admit(cluster, self._compile(users))
         if not admission.admitted and not needs_access_list(cluster):
-            parts.issued.show(self._key, ())
+            parts.issued.show(self._key, (UNKNOWN,) * len(unreadable))
             if not await self._objects.has_access_list(cluster):
                 await self._report(self._reports(cluster, users, unreadable, admission, ()))
                 return RESYNC_S
-        problems = await self._write(cluster, admission)
+        problems = await self._write(cluster, admission, unreadable)
         await self._report(self._reports(cluster, users, unreadable, admission, problems))
         return self._next_pass_s(has_problems=bool(problems))
 
@@ -159,7 +159,9 @@ class UsersLoop:
             self._compiled[user.metadata.uid] = compiled
         return list(self._compiled.values())
 
-    async def _write(self, cluster: BrokerCluster, admission: Admission) -> tuple[Problem, ...]:
+    async def _write(
+        self, cluster: BrokerCluster, admission: Admission, unreadable_users: Sequence[Unreadable]
+    ) -> tuple[Problem, ...]:
         """Make the Secrets of the admitted Users, and then what brokers read. Returns why brokers
         have not got it. Raises `NotActive` and `ApiError`s."""
         users = [one.user for one in admission.admitted]
@@ -176,7 +178,8 @@ class UsersLoop:
         await self._credentials.update(cluster, users, ca, stored)
         issued = self._credentials.issued(users)
         if issued is not None:
-            self._parts.issued.show(self._key, issued)
+            # Nobody knows whether those that cannot be parsed have certificates.
+            self._parts.issued.show(self._key, (*issued, *(UNKNOWN,) * len(unreadable_users)))
         verifiers = self._verifiers(users, stored)
         failure: Taken | ApiError | None = None
         try:

@@ -11,7 +11,15 @@ from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden
 from tests.shell.conftest import CLUSTER, NAMESPACE
-from tests.shell.test_users import READS, SECURE, apply_user, certificate, entries, message
+from tests.shell.test_users import (
+    READS,
+    SECURE,
+    apply_user,
+    certificate,
+    entries,
+    message,
+    patch_user,
+)
 
 CLUSTER_CA, CLIENTS_CA = "demo-cluster-ca", "demo-clients-ca"
 PUBLISHED_S = PUBLISHED_FOR.total_seconds()
@@ -255,6 +263,28 @@ def test_a_user_whose_secret_cannot_be_written_keeps_the_old_ca(
         if is_restarted:
             async with secure.running():
                 await waited()
+
+    secure.run(scenario())
+
+
+def test_a_user_that_cannot_be_parsed_keeps_the_old_ca(secure: Any) -> None:
+    """Like one with a field of a newer version: nobody knows what it needs."""
+
+    async def scenario() -> None:
+        async with secure.running():
+            await start(secure)
+            await patch_user(secure, "shop", {"newer": 1})
+            await ask(secure, CLIENTS_CA, labels.FORCE_REPLACE)
+            await secure.live(SHORT_S)
+            await report(secure, 1, 2, 3)
+            await ask(secure, f"{CLIENTS_CA}-cert", labels.REMOVE_OLD_CA)
+            await secure.live(2 * PUBLISHED_S)
+            assert len(published(secure, CLIENTS_CA)) == 2
+            assert "0 of 1 certificates of users are issued from it" in changing(secure)
+            await patch_user(secure, "shop", {"newer": None})
+            await secure.live(PUBLISHED_S + 2 * SHORT_S)
+            (new,) = published(secure, CLIENTS_CA)
+            certificate(secure, "shop").verify_directly_issued_by(new)
 
     secure.run(scenario())
 
