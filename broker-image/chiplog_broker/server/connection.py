@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol, cast
 
+from chiplog_broker.server.closed_transport import CLOSED
 from chiplog_broker.server.file_sending import FileAnswer, FileSender, Piece
 from chiplog_broker.server.memory import Account
 from chiplog_broker.server.peer import Peer
@@ -171,6 +172,7 @@ class Connection(asyncio.BufferedProtocol):
             self._files.close()
         if self._tls is not None:
             self._tls.close()
+            self._tls = None
         if self._unmute is not None:
             self._unmute.cancel()
         self._count_unsent(0)
@@ -180,6 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._memory is not None:
             self._memory.close()
         self._service.disconnected(self, self._violation or exc)
+        self._transport, self._write = CLOSED, CLOSED.writelines
 
     # -- requests
 

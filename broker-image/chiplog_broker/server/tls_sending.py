@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from chiplog_broker.ports.disk import File
+from chiplog_broker.server.closed_transport import CLOSED
 from chiplog_broker.server.file_sending import Piece
 from chiplog_broker.storage.log import LogSlice
 
@@ -91,9 +92,10 @@ class TlsSender:
             self._next_turn()
 
     def close(self) -> None:
-        """Release the files of a closed connection."""
+        """Release the files and the transport of a closed connection."""
         if self._turn is not None:
             self._turn.cancel()
+        self._transport = CLOSED
         self._unsent_pieces.clear()
         self._unsent_bytes = 0
         self._hold(on=False)

@@ -1,8 +1,10 @@
 """Listeners with TLS: who is let in, and with which certificates and CAs."""
 
 import asyncio
+import gc
 import os
 import ssl
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -238,5 +240,28 @@ def test_who_confuses_tls_and_plain_text_is_understood(
 
             expected = {"the client uses TLS", "the client does not use TLS"}
             await until(lambda: reasons() >= expected)
+
+    run(scenario)
+
+
+def test_a_closed_connection_is_freed_without_a_garbage_collection(
+    kit: "Kit", pki: Pki, run: Run
+) -> None:
+    """Its buffers of TLS are large, and clients may come and go quickly."""
+
+    async def scenario() -> None:
+        async with serving(kit, pki.settings()) as acceptor:
+            gc.collect()
+            gc.disable()
+            try:
+                client = await connect(kit, pki.context())
+                await client.metadata()
+                (connection,) = acceptor._connections
+                is_freed = weakref.ref(connection)
+                del connection
+                client.writer.close()
+                await until(lambda: is_freed() is None)
+            finally:
+                gc.enable()
 
     run(scenario)
