@@ -46,7 +46,7 @@ from chiplog_broker.security.cluster_access import ClusterAccess
 from chiplog_broker.security.listener_security import OAUTHBEARER
 from chiplog_broker.security.no_logins import NoLogins
 from chiplog_broker.security.plain import Derivations
-from chiplog_broker.security.quota_store import KnownQuotas, QuotaStore
+from chiplog_broker.security.quota_store import KnownQuotas, NoUsers, QuotaStore
 from chiplog_broker.security.sasl import Attempt
 from chiplog_broker.security.scram_store import CredentialChange, ScramStore
 from chiplog_broker.security.users import UserLogins, Users
@@ -257,15 +257,13 @@ class Broker:
         has_authorizer = bool(setting(self._config, keys.AUTHORIZER_CLASS_NAME))
         if not self._is_standalone:
             has_logins = any(map(has_passwords, self._listeners))
-            self._scram = self._quota_store = access = ClusterAccess(
-                self.users, has_logins=has_logins, quotas=self.quotas
-            )
+            access = ClusterAccess(self.users, has_logins=has_logins, quotas=self.quotas)
             if has_authorizer:
                 self._acls = access
             if has_authorizer or has_logins:
-                self._watched_access = access
+                self._scram = self._quota_store = self._watched_access = access
             else:
-                self._scram = NoLogins()
+                self._scram, self._quota_store = NoLogins(), NoUsers(self.quotas)
             return
         if has_authorizer:
             self._acls = StandaloneAcls(self._ports.metadata, self._config)

@@ -77,8 +77,7 @@ class ClientQuotaHandlers:
             else:
                 seen.add(change.entity)
                 changes[place] = change
-        if not call.message.validate_only:
-            errors |= await self._store_changes(changes)
+        errors |= await self._store_changes(changes, call)
         return types.AlterClientQuotasResponse(
             throttle_time=NO_THROTTLE,
             entries=tuple(
@@ -87,17 +86,24 @@ class ClientQuotaHandlers:
             ),
         )
 
-    async def _store_changes(self, changes: Mapping[int, QuotaChange]) -> dict[int, Invalid]:
-        """Store changes, by their places in the request. Returns the errors by place."""
+    async def _store_changes(
+        self, changes: Mapping[int, QuotaChange], call: Call[Any]
+    ) -> dict[int, Invalid]:
+        """Store changes, by their places in the request, or only have them checked. Returns the
+        errors by place."""
         try:
-            refused = await self._store.alter_quotas(tuple(changes.values()))
+            refused = await self._store.alter_quotas(
+                tuple(changes.values()),
+                call.peer.principal,
+                validate_only=call.message.validate_only,
+            )
         except OSError as failed:
             error = Invalid(str(failed), ErrorCode.kafka_storage_error)
             return dict.fromkeys(changes, error)
         return {
-            place: Invalid(refused[change.entity], ErrorCode.policy_violation)
+            place: Invalid(refusal.why, refusal.code)
             for place, change in changes.items()
-            if change.entity in refused
+            if (refusal := refused.get(change.entity)) is not None
         }
 
 

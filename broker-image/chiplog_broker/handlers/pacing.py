@@ -14,7 +14,7 @@ from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.server.call import Call
 from chiplog_broker.settings import setting
-from chiplog_core.admin.mutation_quota import MutationQuota, counted
+from chiplog_core.client_quotas.mutation_quota import MutationQuota, counted
 from chiplog_core.config.broker_keys import CONTROLLER_MUTATION_RATE
 from chiplog_wire.protocol.answers import milliseconds
 from chiplog_wire.protocol.apis import ApiKey

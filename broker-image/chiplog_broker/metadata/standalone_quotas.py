@@ -10,6 +10,7 @@ from chiplog_broker.metadata.standalone import read_fields
 from chiplog_broker.ports.checksum_line import with_checksum
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.security.quota_store import KnownQuotas
+from chiplog_broker.security.refusal import Refusal
 from chiplog_core.client_quotas.entities import (
     Entity,
     EntityType,
@@ -18,11 +19,15 @@ from chiplog_core.client_quotas.entities import (
     why_not_an_entity,
 )
 from chiplog_core.client_quotas.table import QuotaChange, QuotaTable, Values, entity_of
+from chiplog_wire.protocol.errors import ErrorCode
 
 QUOTAS_FILE: Final = "quotas.json"
 MAX_ENTITIES: Final = 10_000
 """The whole file is written at each change, so it must stay small."""
-TOO_MANY: Final = f"a standalone broker keeps quotas of at most {MAX_ENTITIES} entities"
+TOO_MANY: Final = Refusal(
+    ErrorCode.policy_violation,
+    f"a standalone broker keeps quotas of at most {MAX_ENTITIES} entities",
+)
 
 
 class StandaloneQuotas:
@@ -35,9 +40,11 @@ class StandaloneQuotas:
         self.quotas = quotas
         quotas.replace(read_quotas(disk))
 
-    async def alter_quotas(self, changes: Sequence[QuotaChange]) -> Mapping[Entity, str]:
-        """Store these changes; returns entity -> why it was refused. Raises `OSError`, and then
-        nothing was changed."""
+    async def alter_quotas(
+        self, changes: Sequence[QuotaChange], _principal: str, *, validate_only: bool = False
+    ) -> Mapping[Entity, Refusal]:
+        """Store these changes, or only check them; returns those that are refused. Raises
+        `OSError`, and then nothing was changed."""
         async with self._lock:
             before = self.quotas.table
             room = MAX_ENTITIES - len(before.entities)
@@ -50,7 +57,7 @@ class StandaloneQuotas:
                 room -= is_new
                 accepted.append(change)
             after = before.changed(accepted)
-            if after != before:
+            if after != before and not validate_only:
                 # In another thread: thousands of entities take some ten milliseconds to encode.
                 await self._disk.replace(QUOTAS_FILE, await asyncio.to_thread(encode, after))
                 self.quotas.replace(after)

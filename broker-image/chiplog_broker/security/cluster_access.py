@@ -6,7 +6,7 @@ ACLs, and logins do not succeed. After that the last known ones stay in force.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Final, Protocol
+from typing import Protocol
 
 from chiplog_broker.security.authorization import Creation, Deletions
 from chiplog_broker.security.quota_store import KnownQuotas
@@ -17,15 +17,11 @@ from chiplog_core.authorizer.acls import Acl
 from chiplog_core.authorizer.decision import Authorizer
 from chiplog_core.authorizer.filters import AclFilter
 from chiplog_core.client_quotas.entities import Entity
-from chiplog_core.client_quotas.table import QuotaChange
-
-CHANGE_THE_USER: Final = (
-    "quotas of this cluster are in User objects in Kubernetes: change the User object"
-)
+from chiplog_core.client_quotas.table import QuotaChange, QuotaTable
 
 
 class UserChanges(Protocol):
-    """Has the operator change User objects, as `AclStore` and `ScramStore` say."""
+    """Has the operator change User objects, as `AclStore`, `ScramStore` and `QuotaStore` say."""
 
     async def create(self, acls: Sequence[Acl], principal: str, /) -> list[Creation]: ...
 
@@ -34,6 +30,10 @@ class UserChanges(Protocol):
     async def alter(
         self, changes: Sequence[CredentialChange], principal: str, /
     ) -> Mapping[str, Refusal]: ...
+
+    async def alter_quotas(
+        self, changes: Sequence[QuotaChange], principal: str, /, *, validate_only: bool
+    ) -> Mapping[Entity, Refusal]: ...
 
 
 class ClusterAccess:
@@ -58,9 +58,10 @@ class ClusterAccess:
     def verifiers(self) -> Verifiers:
         return self.users.verifiers
 
-    def use_acls(self, authorizer: Authorizer) -> None:
-        """From now on this decides."""
+    def use_acls(self, authorizer: Authorizer, quotas: QuotaTable) -> None:
+        """From now on these decide."""
         self.authorizer = authorizer
+        self.quotas.replace(quotas)
         self.version += 1
         self._changed()
 
@@ -70,7 +71,7 @@ class ClusterAccess:
         self._changed()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until the ACLs and users are so that this holds."""
+        """Wait until the ACLs, users and quotas are so that this holds."""
         event = asyncio.Event()
         self._waiting.add(event)
         try:
@@ -79,9 +80,6 @@ class ClusterAccess:
                 event.clear()
         finally:
             self._waiting.discard(event)
-
-    async def alter_quotas(self, changes: Sequence[QuotaChange]) -> Mapping[Entity, str]:
-        return {change.entity: CHANGE_THE_USER for change in changes}
 
     async def create(self, acls: Sequence[Acl], principal: str) -> list[Creation]:
         return await self.changes.create(acls, principal)
@@ -93,6 +91,11 @@ class ClusterAccess:
         self, changes: Sequence[CredentialChange], principal: str
     ) -> Mapping[str, Refusal]:
         return await self.changes.alter(changes, principal)
+
+    async def alter_quotas(
+        self, changes: Sequence[QuotaChange], principal: str, *, validate_only: bool = False
+    ) -> Mapping[Entity, Refusal]:
+        return await self.changes.alter_quotas(changes, principal, validate_only=validate_only)
 
     def _changed(self) -> None:
         for event in self._waiting:

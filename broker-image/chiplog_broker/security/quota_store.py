@@ -1,10 +1,18 @@
 """Changes of client quotas, and where they are stored."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
+from chiplog_broker.security.refusal import Refusal
 from chiplog_core.client_quotas.entities import Entity
 from chiplog_core.client_quotas.table import NO_QUOTAS, QuotaChange, QuotaTable
+from chiplog_wire.protocol.errors import ErrorCode
+
+USERS_ARE_NOT_READ: Final = Refusal(
+    ErrorCode.policy_violation,
+    "brokers of this cluster do not read its Users: set spec.authorization.type of the "
+    "BrokerCluster to simple",
+)
 
 
 class KnownQuotas:
@@ -33,6 +41,21 @@ class QuotaStore(Protocol):
     def quotas(self) -> KnownQuotas:
         """The present quotas."""
 
-    async def alter_quotas(self, changes: Sequence[QuotaChange]) -> Mapping[Entity, str]:
-        """Store valid changes, of which each entity has one. Returns entity -> why it was refused,
-        for those that were. Raises `OSError`, and then nothing was changed."""
+    async def alter_quotas(
+        self, changes: Sequence[QuotaChange], principal: str, *, validate_only: bool = False
+    ) -> Mapping[Entity, Refusal]:
+        """Store valid changes of a client, of which each entity has one, or only say which would be
+        refused. Returns those that were, by entity. Raises `OSError`, and then nothing was
+        changed."""
+
+
+class NoUsers:
+    """The `QuotaStore` of a cluster on Kubernetes whose brokers do not read its Users."""
+
+    def __init__(self, quotas: KnownQuotas) -> None:
+        self.quotas = quotas
+
+    async def alter_quotas(
+        self, changes: Sequence[QuotaChange], _principal: str, *, validate_only: bool = False
+    ) -> Mapping[Entity, Refusal]:
+        return {change.entity: USERS_ARE_NOT_READ for change in changes}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.handlers.pacing import STOP_CHECK_S, THROTTLE_FROM_VERSION, Pace
-from chiplog_core.admin.mutation_quota import MutationQuota
+from chiplog_core.client_quotas.mutation_quota import MutationQuota
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 

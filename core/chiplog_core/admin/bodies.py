@@ -15,6 +15,7 @@ from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.config_change import Change, ConfigChange
 from chiplog_core.admin.operations import (
     AlterAcls,
+    AlterQuotas,
     AlterScram,
     ConfigureBroker,
     ConfigureTopic,
@@ -89,6 +90,7 @@ _REQUESTS: Mapping[type[OperatorRequest], AdminOperation] = {
     ElectLeaders: AdminOperation.ELECT_LEADERS,
     ReassignPartitions: AdminOperation.ALTER_PARTITION_REASSIGNMENTS,
     AlterScram: AdminOperation.ALTER_USER_SCRAM_CREDENTIALS,
+    AlterQuotas: AdminOperation.ALTER_CLIENT_QUOTAS,
 }
 """The kind of Kafka request for each operation that only one kind has."""
 
@@ -370,6 +372,33 @@ def _scram_change(body: shapes.AlterUserScramCredentials) -> AlterScram:
     return AlterScram(username=change.name, sealed=change.sealed, timeout_ms=body.timeout_ms)
 
 
+def _alter_quotas(operation: AlterQuotas) -> shapes.AlterClientQuotas:
+    """The body of an AlterClientQuotas request for the operation."""
+    entry = shapes.QuotaEntry(
+        user=operation.username,
+        ops=tuple(
+            shapes.QuotaOperation(key=quota, value=value)
+            for quota, value in operation.values.items()
+        ),
+    )
+    return shapes.AlterClientQuotas(
+        entries=(entry,),
+        validate_only=operation.validate_only,
+        timeout_ms=operation.timeout_ms,
+    )
+
+
+def _quota_change(body: shapes.AlterClientQuotas) -> AlterQuotas:
+    """The operation in the body of an AlterClientQuotas request."""
+    (entry,) = body.entries
+    return AlterQuotas(
+        username=entry.user,
+        values={change.key: change.value for change in entry.ops},
+        validate_only=body.validate_only,
+        timeout_ms=body.timeout_ms,
+    )
+
+
 _FORMS: Mapping[AdminOperation, _Form] = {
     AdminOperation.CREATE_TOPICS: _Form(shapes.CreateTopics, _create_topics, _create_topic),
     AdminOperation.DELETE_TOPICS: _Form(shapes.DeleteTopics, _delete_topics, _delete_topic),
@@ -390,5 +419,8 @@ _FORMS: Mapping[AdminOperation, _Form] = {
     AdminOperation.DELETE_ACLS: _Form(shapes.AlterAcls, _alter_acls, _acls_deleted),
     AdminOperation.ALTER_USER_SCRAM_CREDENTIALS: _Form(
         shapes.AlterUserScramCredentials, _alter_scram, _scram_change
+    ),
+    AdminOperation.ALTER_CLIENT_QUOTAS: _Form(
+        shapes.AlterClientQuotas, _alter_quotas, _quota_change
     ),
 }

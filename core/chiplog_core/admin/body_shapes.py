@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from chiplog_core.admin.config_change import Change
+from chiplog_core.client_quotas.entities import MAX_QUOTA, Quota
 from chiplog_core.ids import MAX_INT32, LeaderEpoch, PartitionEpoch, PartitionIndex, TopicId
 from chiplog_core.limits import (
     MAX_ACLS_PER_USER,
@@ -236,4 +237,29 @@ class AlterUserScramCredentials:
     """AlterUserScramCredentialsRequest, with a sealed verifier instead of the salted password."""
 
     users: Annotated[tuple[ScramChange, ...], ONE]
+    timeout_ms: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaOperation:
+    """A quota and its value; without one it is removed."""
+
+    key: Quota
+    value: Annotated[float | None, Range(0, int(MAX_QUOTA))] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEntry:
+    """The changes for one user."""
+
+    user: Annotated[str, Length(MAX_USERNAME_LENGTH, minimum=1)]
+    ops: Annotated[tuple[QuotaOperation, ...], Items(len(Quota), key=("key",))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotas:
+    """AlterClientQuotasRequest, for users only."""
+
+    entries: Annotated[tuple[QuotaEntry, ...], ONE]
+    validate_only: bool
     timeout_ms: Int32

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from chiplog_core.admin.config_change import ConfigChange
+from chiplog_core.client_quotas.entities import Quota
 from chiplog_core.ids import TopicId
 from chiplog_core.model.access_list import AclEntry
 
@@ -152,6 +153,22 @@ class AlterScram:
         return f"User:{self.username}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterQuotas:
+    """Set quotas of a user, and remove others."""
+
+    username: str
+    values: Mapping[Quota, float | None]
+    """None for those to remove."""
+    validate_only: bool = False
+    timeout_ms: int = OF_USERS_TIMEOUT_MS
+
+    @property
+    def name(self) -> str:
+        """The principal."""
+        return f"User:{self.username}"
+
+
 Operation: TypeAlias = CreateTopic | DeleteTopic | GrowTopic | ConfigureTopic
 """The operations that change a topic, in standalone mode and on Kubernetes."""
 
@@ -159,8 +176,9 @@ Request: TypeAlias = Operation | ConfigureBroker | ElectLeaders | ReassignPartit
 """The operations of the operator. A standalone broker is the only replica, so it elects no leaders,
 moves no replicas, and throttles none."""
 
-OfUser: TypeAlias = AlterAcls | AlterScram
-"""The operations that change User objects. A standalone broker stores ACLs and users itself."""
+OfUser: TypeAlias = AlterAcls | AlterScram | AlterQuotas
+"""The operations that change User objects. A standalone broker stores ACLs, users and quotas
+itself."""
 
 OperatorRequest: TypeAlias = Request | OfUser
 """All operations that brokers forward to the operator."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from math import floor, inf
 from typing import Final, TypeAlias
 
-from chiplog_core.admin.mutation_quota import BURST_S as MUTATION_BURST_S
 from chiplog_core.authorizer.acls import MAX_FIELD_LENGTH
 from chiplog_core.client_quotas.entities import Entity, Quota
+from chiplog_core.client_quotas.mutation_quota import BURST_S as MUTATION_BURST_S
 from chiplog_core.client_quotas.table import NO_QUOTAS, QuotaTable
 from chiplog_core.throttle.bucket import TokenBucket
 

@@ -37,6 +37,7 @@ class AdminOperation(StrEnum):
     CREATE_ACLS = "CreateAcls"
     DELETE_ACLS = "DeleteAcls"
     ALTER_USER_SCRAM_CREDENTIALS = "AlterUserScramCredentials"
+    ALTER_CLIENT_QUOTAS = "AlterClientQuotas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

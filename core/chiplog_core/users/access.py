@@ -69,12 +69,6 @@ def admit(cluster: BrokerCluster, users: Iterable[Compiled]) -> Admission:
     return Admission(admitted=tuple(in_order), problems=problems)
 
 
-def needs_access_list(cluster: BrokerCluster) -> bool:
-    """Whether the brokers ask who may do what, or for passwords."""
-    has_passwords = any(listener.asks_for_passwords for listener in cluster.spec.listeners)
-    return has_passwords or cluster.spec.authorization is not None
-
-
 def access_spec(
     cluster: BrokerCluster, admitted: Collection[Compiled], credentials_digest: str | None
 ) -> AccessListSpec:

@@ -59,6 +59,13 @@ def check_user_in_cluster(user: User, cluster: BrokerCluster) -> tuple[Problem, 
     return tuple(problems)
 
 
+def needs_access_list(cluster: BrokerCluster) -> bool:
+    """Whether the brokers ask who may do what, or for passwords. In other clusters
+    they do not read Users."""
+    has_passwords = any(listener.asks_for_passwords for listener in cluster.spec.listeners)
+    return has_passwords or cluster.spec.authorization is not None
+
+
 def check_user_change(before: User, after: User) -> tuple[Problem, ...]:
     """Problems with changing a User from `before` to `after`."""
     if before.spec.cluster_ref == after.spec.cluster_ref:
@@ -74,7 +81,7 @@ def warn_about_user(user: User, cluster: BrokerCluster) -> tuple[Problem, ...]:
 
 def _warnings(user: User, cluster: BrokerCluster) -> Iterator[Problem]:
     spec, name = user.spec, cluster.metadata.name
-    authorization, listeners = cluster.spec.authorization, cluster.spec.listeners
+    authorization = cluster.spec.authorization
     if spec.authorization is not None and authorization is None:
         yield Problem(
             "spec.authorization",
@@ -89,8 +96,7 @@ def _warnings(user: User, cluster: BrokerCluster) -> Iterator[Problem]:
             f"has no effect: the user is one of spec.authorization.superUsers of cluster {name}",
             "remove it from there, or remove spec.authorization",
         )
-    are_read = authorization is not None or any(one.asks_for_passwords for one in listeners)
-    if spec.quotas not in (None, Quotas()) and not are_read:
+    if spec.quotas not in (None, Quotas()) and not needs_access_list(cluster):
         yield Problem(
             "spec.quotas",
             f"have no effect: brokers of cluster {name} do not read its Users, because it has "

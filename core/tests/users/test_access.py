@@ -7,8 +7,9 @@ import pytest
 from chiplog_core.limits import MAX_ACCESS_LIST_BYTES, MAX_CREDENTIALS_BYTES
 from chiplog_core.problems import Reason
 from chiplog_core.users import access
-from chiplog_core.users.access import access_spec, admit, needs_access_list
+from chiplog_core.users.access import access_spec, admit
 from chiplog_core.users.compiled import Compiled, compile_user
+from chiplog_core.validate.user import needs_access_list
 from tests.users.kit import MUTUAL, SCRAM, SIMPLE, cluster, rule, user
 
 CLUSTER = cluster(listeners=[MUTUAL, SCRAM], authorization=SIMPLE)

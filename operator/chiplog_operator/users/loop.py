@@ -19,7 +19,7 @@ from chiplog_core.naming import api
 from chiplog_core.observed.settings import paused
 from chiplog_core.observed.world import Unreadable
 from chiplog_core.problems import Problem, Reason
-from chiplog_core.users.access import Admission, access_spec, admit, needs_access_list
+from chiplog_core.users.access import Admission, access_spec, admit
 from chiplog_core.users.compiled import Compiled, compile_user
 from chiplog_core.users.statuses import (
     Outcome,
@@ -27,6 +27,7 @@ from chiplog_core.users.statuses import (
     user_status,
     without_cluster,
 )
+from chiplog_core.validate.user import needs_access_list
 from chiplog_kube.api import ApiError, KubeApi
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.certificates.issued_to_users import UNKNOWN, IssuedToUsers

@@ -111,8 +111,7 @@ class AccessWatch:
         except InvalidManifest as invalid:
             logger.error("access_list_unreadable", extra={"reason": str(invalid)})
             return
-        self._access.use_acls(self._compiled.authorizer)
-        self._access.quotas.replace(self._compiled.quotas)
+        self._access.use_acls(self._compiled.authorizer, self._compiled.quotas)
 
     async def _update_users(self) -> None:
         """Use the users of the AccessList, with the verifiers that are known now; then with those

@@ -23,14 +23,13 @@ from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.config_change import Change
 from chiplog_core.admin.operations import (
     DEFAULT_TIMEOUT_MS,
-    AlterAcls,
-    AlterScram,
     ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
     GrowTopic,
+    OfUser,
     Operation,
     OperatorRequest,
     ReassignPartitions,
@@ -195,7 +194,7 @@ class AdminRequests:
             return Outcome(ErrorCode(verdict.code), verdict.message)
         if isinstance(operation, ConfigureBroker):
             return Outcome()  # this broker has the configuration: it comes before the answer
-        if isinstance(operation, AlterAcls | AlterScram):
+        if isinstance(operation, OfUser):
             return Outcome()  # the caller waits for the effect
         return await self._wait_until_seen(operation, verdict)
 

@@ -26,10 +26,13 @@ from chiplog_broker.security.credentials import CredentialSource
 from chiplog_broker.security.no_logins import NO_PASSWORDS
 from chiplog_broker.security.refusal import Refusal
 from chiplog_broker.security.scram_store import CredentialChange
-from chiplog_core.admin.operations import AlterAcls, AlterScram, OfUser
+from chiplog_core.admin.operations import AlterAcls, AlterQuotas, AlterScram, OfUser
 from chiplog_core.admin.request_keys import credential_place, request_key
-from chiplog_core.authorizer.acls import Acl
+from chiplog_core.authorizer.acls import WILDCARD, Acl
 from chiplog_core.authorizer.filters import AclFilter
+from chiplog_core.client_quotas.entities import DEFAULT, Entity
+from chiplog_core.client_quotas.listed import value_in_user
+from chiplog_core.client_quotas.table import QuotaChange
 from chiplog_core.limits import MAX_ACLS_PER_USER
 from chiplog_core.model.acl_rules import entries_of, why_not_a_rule
 from chiplog_core.model.principals import USER_TYPE
@@ -51,6 +54,11 @@ STORED: Final = Mechanism.SCRAM_SHA_512
 OTHER_MECHANISM: Final = Refusal(
     ErrorCode.unsupported_sasl_mechanism,
     "users of this cluster have passwords for SCRAM-SHA-512 only: use that",
+)
+OF_NO_USER: Final = Refusal(
+    ErrorCode.policy_violation,
+    "quotas of this cluster are in User objects in Kubernetes: name one user, and no default, no "
+    "client id and not *",
 )
 LONG_SALT: Final = Refusal(
     ErrorCode.unacceptable_credential, f"The salt needs 1 to {MAX_SALT_BYTES} bytes"
@@ -101,6 +109,19 @@ class OperatorsUsers:
         found = await bounded_gather(self._alter(change, principal) for change in changes)
         return {
             change.username: refusal
+            for change, refusal in zip(changes, found, strict=True)
+            if refusal is not None
+        }
+
+    async def alter_quotas(
+        self, changes: Sequence[QuotaChange], principal: str, *, validate_only: bool
+    ) -> Mapping[Entity, Refusal]:
+        """Set and remove quotas; returns those that were refused, by entity."""
+        found = await bounded_gather(
+            self._alter_quotas(change, principal, validate_only=validate_only) for change in changes
+        )
+        return {
+            change.entity: refusal
             for change, refusal in zip(changes, found, strict=True)
             if refusal is not None
         }
@@ -182,6 +203,27 @@ class OperatorsUsers:
         secret = self._internal.accepted()[0].password
         # In another thread: the first time, a large package is imported.
         return await asyncio.to_thread(seal, secret, place, text, self._rng.token(NONCE_BYTES))
+
+    # -- quotas
+
+    async def _alter_quotas(
+        self, change: QuotaChange, principal: str, *, validate_only: bool
+    ) -> Refusal | None:
+        """Set and remove quotas of one entity, which must be a user."""
+        entity, values = change
+        if entity.client_id is not None or entity.user in (None, DEFAULT, WILDCARD):
+            return OF_NO_USER
+        assert entity.user is not None, "it was checked"
+
+        def is_seen() -> bool:
+            known = self._access.quotas.table.entities.get(entity, {})
+            return validate_only or all(
+                known.get(quota) == (None if value is None else value_in_user(quota, value))
+                for quota, value in values.items()
+            )
+
+        operation = AlterQuotas(username=entity.user, values=values, validate_only=validate_only)
+        return await self._carry_out(operation, principal, self._admin.new_id(), is_seen)
 
     # -- requests
 

@@ -20,14 +20,13 @@ from chiplog_core.admin.checks import (
 from chiplog_core.admin.client_keys import check_broker_change, clients_part, split
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import (
-    AlterAcls,
-    AlterScram,
     ConfigureBroker,
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
     GrowTopic,
+    OfUser,
     Operation,
     OperatorRequest,
     ReassignPartitions,
@@ -149,7 +148,7 @@ class Decider:
         """The decision on the request in this plan. `key` identifies it among the requests of all
         brokers: the result of an earlier write for it is found by this key."""
         try:
-            if isinstance(operation, AlterAcls | AlterScram):
+            if isinstance(operation, OfUser):
                 return self._users.decide(operation, key)
             return self._decide_on_cluster(operation, key)
         except Refused as refused:

@@ -1,7 +1,7 @@
 """Decides one request of an admin client about a user: a write to a User, an answer, or waiting.
 
-The Users are the only place for ACLs and credentials. A request names the ACLs or the credential
-that there should be, or should not: so it can be decided again from the Users alone, however often
+The Users are the only place for ACLs, credentials and quotas. A request names what there should be,
+or should not: so it can be decided again from the Users alone, however often
 and by whichever operator, until they say so. Only whether a credential is stored cannot be seen in
 a User: that is known from the answer to the write, and the write is repeated without one.
 
@@ -16,9 +16,13 @@ from typing import Any, Final, TypeAlias
 
 from chiplog_core.admin.answers import Verdict
 from chiplog_core.admin.codes import Code, Refused
-from chiplog_core.admin.operations import AlterAcls, AlterScram, OfUser
+from chiplog_core.admin.operations import AlterAcls, AlterQuotas, AlterScram, OfUser
 from chiplog_core.admin.ownership import SPEC, Path, foreign_managers
+from chiplog_core.client_quotas.entities import Quota
+from chiplog_core.client_quotas.listed import changed, values, why_not_in_user
 from chiplog_core.limits import MAX_USERS
+from chiplog_core.manifest.shapes import manifest_name
+from chiplog_core.manifest.writing import write
 from chiplog_core.model.access_list import AclEntry, Quotas
 from chiplog_core.model.acl_rules import with_entries, without_entries
 from chiplog_core.model.actions import SealedCredential, WriteUser
@@ -42,7 +46,7 @@ from chiplog_core.observed.settings import paused
 from chiplog_core.observed.world import World
 from chiplog_core.planner.admin.waiting import Waiting
 from chiplog_core.problems import InvalidManifest, Problem
-from chiplog_core.validate.user import check_user, check_user_in_cluster
+from chiplog_core.validate.user import check_user, check_user_in_cluster, needs_access_list
 
 Decision: TypeAlias = WriteUser | Verdict | Waiting
 
@@ -50,6 +54,7 @@ SCRAM: Final = UserAuthenticationType.SCRAM_SHA_512
 SUBJECT: Final = "CN="
 AUTHENTICATION: Final[Path] = (*SPEC, "authentication")
 ACLS: Final[Path] = (*SPEC, "authorization", "acls")
+QUOTAS: Final[Path] = (*SPEC, "quotas")
 
 
 class UserDecider:
@@ -69,6 +74,9 @@ class UserDecider:
             # Another client may have replaced the credential since.
             is_stored = result is not None and operation.sealed is not None
             return Verdict() if is_stored else self._scram(operation, key)
+        if isinstance(operation, AlterQuotas):
+            decision = self._quotas(operation, key)
+            return Verdict() if operation.validate_only else decision
         if self._cluster.spec.authorization is None:
             raise Refused(
                 Code.SECURITY_DISABLED,
@@ -161,6 +169,52 @@ class UserDecider:
             return _deletion(user, key)
         return _patch(user, key, {"authentication": None})
 
+    # -- quotas
+
+    def _quotas(self, operation: AlterQuotas, key: str) -> Decision:
+        """Set and remove quotas of the User that counts. Other Users of the principal lose what is
+        to be removed, or it would be in force once they count."""
+        if not needs_access_list(self._cluster):
+            raise Refused(
+                Code.POLICY_VIOLATION,
+                f"brokers of cluster {self._cluster.metadata.name} do not read its Users: set "
+                "spec.authorization.type of the BrokerCluster to simple",
+            )
+        wanted = {quota: value for quota, value in operation.values.items() if value is not None}
+        for quota, value in wanted.items():
+            if why := why_not_in_user(quota, value):
+                raise Refused(Code.POLICY_VIOLATION, why)
+        found = self._users_of(operation.name)
+        if not found and wanted:
+            return self._create(operation.name, key, quotas=changed(Quotas(), wanted))
+        for number, user in enumerate(found):
+            changes = {
+                quota: value
+                for quota, value in operation.values.items()
+                if number == 0 or value is None
+            }
+            before = user.spec.quotas or Quotas()
+            after = changed(before, changes)
+            if after != before:
+                return self._change_quotas(user, before, after, key)
+        return Verdict()
+
+    def _change_quotas(self, user: User, before: Quotas, after: Quotas, key: str) -> WriteUser:
+        """The write that gives a User these quotas."""
+        known, wanted = values(before), values(after)
+        differ = [quota for quota in Quota if known.get(quota) != wanted.get(quota)]
+        for quota in differ:
+            self._check_ours(user, (*QUOTAS, manifest_name(quota)))
+        left = replace(user, spec=replace(user.spec, quotas=None if after == Quotas() else after))
+        if self._may_go(left):
+            return _deletion(user, key)
+        self._checked(left)
+        if not wanted and not self._others(user, QUOTAS):
+            return _patch(user, key, {"quotas": None})
+        manifest = write(after)
+        fields = [manifest_name(quota) for quota in differ]
+        return _patch(user, key, {"quotas": {field: manifest.get(field) for field in fields}})
+
     # -- the User
 
     def _users_of(self, principal: str) -> list[User]:
@@ -186,6 +240,7 @@ class UserDecider:
         *,
         acls: tuple[AclEntry, ...] = (),
         authentication: UserAuthentication | None = None,
+        quotas: Quotas | None = None,
     ) -> WriteUser:
         """The write that makes a User with this principal. Raises `Refused`."""
         if not principal.startswith(USER_TYPE):
@@ -210,6 +265,7 @@ class UserDecider:
             if rules
             else None,
             username=username,
+            quotas=quotas,
         )
         metadata = Metadata(
             name=name,
@@ -264,16 +320,17 @@ class UserDecider:
     def _may_go(self, user: User) -> bool:
         """Whether a client made the User, it says nothing any more, and nobody else has written its
         spec."""
+        return _is_empty(user) and not self._others(user, SPEC)
+
+    def _others(self, user: User, path: Path) -> tuple[str, ...]:
+        """The other field managers of a field, or of something inside it."""
         managed_fields = self._world.managed_fields.get(user.metadata.uid)
-        return _is_empty(user) and not foreign_managers(
-            managed_fields, SPEC, user.metadata.annotations
-        )
+        return foreign_managers(managed_fields, path, user.metadata.annotations)
 
     def _check_ours(self, user: User, path: Path) -> None:
         """Refuse a change of a paused User, or of a field that another field manager owns."""
         _refuse_while_paused(user.metadata, "User")
-        managed_fields = self._world.managed_fields.get(user.metadata.uid)
-        if managers := foreign_managers(managed_fields, path, user.metadata.annotations):
+        if managers := self._others(user, path):
             raise Refused(
                 Code.POLICY_VIOLATION,
                 f"{'.'.join(path)} of {_text(user)} is managed by {', '.join(managers)}: change it "
@@ -306,8 +363,8 @@ def _rules(user: User) -> tuple[AclRule, ...]:
 
 
 def _is_empty(user: User) -> bool:
-    """Whether a client made the User, and it says nothing any more. What a client has not made, and
-    quotas, stay."""
+    """Whether a client made the User, and it says nothing any more. What a client has not made
+    stays."""
     spec = user.spec
     is_of_client = user.metadata.labels.get(labels.CREATED_BY) == labels.KAFKA_CLIENT
     has_login = spec.authentication_type not in (None, UserAuthenticationType.TLS_EXTERNAL)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_core.admin.mutation_quota import BURST_S, MutationQuota
+from chiplog_core.client_quotas.mutation_quota import BURST_S, MutationQuota
 from chiplog_core.throttle.bucket import TokenBucket
 
 
