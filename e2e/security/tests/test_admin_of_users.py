@@ -93,7 +93,7 @@ def becomes(what: str, holds: Callable[[], bool]) -> float:
     return eventually(what, holds, WAIT_S, every_s=0.2)
 
 
-def test_acls_and_passwords_of_tools_are_users_and_users_are_seen_by_tools(
+def test_acls_passwords_and_quotas_of_tools_are_users_and_users_are_seen_by_tools(
     cluster: BrokerClusterUnderTest, operator: Operator, tools: Tools
 ) -> None:
     kubectl, before = cluster.kubectl, cluster.broker_pods()
@@ -115,6 +115,14 @@ def test_acls_and_passwords_of_tools_are_users_and_users_are_seen_by_tools(
     login_s = becomes("carol can log in", lambda: can_log_in(carol))
     assert "SCRAM-SHA-512=iterations=4096" in tools.configs("carol", "--describe")
     check_secrets(cluster, operator, "carol", PASSWORD)
+
+    tools.configs("carol", "--alter", "--add-config", "producer_byte_rate=1048576")
+    shown = yaml.safe_load(kubectl("get", USERS, "carol", "-o", "yaml"))
+    assert shown["spec"]["quotas"] == {"producerByteRate": 1_048_576}
+    assert "producer_byte_rate=1048576.0" in tools.configs("carol", "--describe")
+    tools.configs("carol", "--alter", "--delete-config", "producer_byte_rate")
+    shown = yaml.safe_load(kubectl("get", USERS, "carol", "-o", "yaml"))
+    assert "quotas" not in shown["spec"]
 
     tools.set_password("carol", SECOND)
     becomes(

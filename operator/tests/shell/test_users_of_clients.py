@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from chiplog_core.admin.bodies import to_body
-from chiplog_core.admin.operations import AlterAcls, AlterScram, OfUser
+from chiplog_core.admin.operations import AlterAcls, AlterQuotas, AlterScram, OfUser
 from chiplog_core.admin.ownership import LAST_APPLIED
 from chiplog_core.admin.request_keys import credential_place, request_key
 from chiplog_core.authorizer.acls import Acl, Operation, PatternType, Permission, ResourceType
+from chiplog_core.client_quotas.entities import Quota
 from chiplog_core.ids import Incarnation
 from chiplog_core.model.acl_rules import entries_of
 from chiplog_core.naming import labels
@@ -162,6 +163,23 @@ def test_rules_of_kubectl_are_kubectls(clients: Clients) -> None:
 
     bench.run(scenario())
     assert listed(bench)["alice"]["acls"]
+
+
+def test_a_quota_of_a_client_is_what_brokers_get_until_it_is_removed(clients: Clients) -> None:
+    bench = clients.bench
+    seen = []
+
+    async def scenario() -> None:
+        async with bench.running():
+            await clients.start()
+            for value in (1_048_576.0, 5.0, None):
+                change = AlterQuotas(username="alice", values={Quota.PRODUCER_BYTE_RATE: value})
+                assert await clients.answers(change) == OK
+                seen.append(listed(bench).get("alice", {}).get("quotas"))
+
+    bench.run(scenario())
+    assert seen == [{"producerByteRate": 1_048_576}, {"producerByteRate": 5}, None]
+    assert not bench.api.all_of(kinds.USERS)
 
 
 def test_a_password_of_a_client_is_what_brokers_get(clients: Clients) -> None:
