@@ -160,8 +160,9 @@ def test_only_so_many_entities_are_kept(kit: "Kit", monkeypatch: pytest.MonkeyPa
             entries = [
                 entry(client, (("user", name),), producer_byte_rate=1.0) for name in ("a", "b")
             ]
-            codes = [code for code, _ in await alter(client, *entries)]
-            assert codes == [OK, ErrorCode.policy_violation]
+            for validate_only in (True, False):
+                found = await alter(client, *entries, validate_only=validate_only)
+                assert [code for code, _ in found] == [OK, ErrorCode.policy_violation]
             assert [code for code, _ in await alter(client, entries[0])] == [OK]
 
     kit.run(scenario)
