@@ -50,7 +50,7 @@ class StoredByClients:
         if credential is None:
             return ""
         if not credential.before_user:
-            await self._check_free(action.metadata)
+            await self._check_free(cluster, action.metadata)
         place = credential_place(
             cluster.namespace, cluster.name, action.request_id, credential.username
         )
@@ -66,11 +66,13 @@ class StoredByClients:
         except ValueError:
             raise NotStored("the credential cannot be read") from None
 
-    async def _check_free(self, metadata_: Metadata) -> None:
-        """Raise `NotStored` if somebody else's Secret has the name of a User that has none."""
+    async def _check_free(self, cluster: ClusterKey, metadata_: Metadata) -> None:
+        """Raise `NotStored` if somebody else's Secret, or one of another cluster, has the name of a
+        User that has none."""
         namespace, name = metadata_.namespace, metadata_.name
         found = await get_or_none(self._api, kinds.SECRETS, namespace, name)
-        if found is not None and labels_of(found).get(labels.MANAGED_BY) != labels.OPERATOR:
+        ours = {labels.MANAGED_BY: labels.OPERATOR, labels.CLUSTER: cluster.name}
+        if found is not None and ours.items() - labels_of(found).items():
             raise NotStored(_taken(name, "it is somebody else's"))
 
     async def store(

@@ -38,12 +38,16 @@ Entries = Mapping[str, bytes]
 
 def password_entries(user: str, password: str) -> Entries:
     """The entries for a user with a password; `user` is its name."""
-    quoted = password.replace("\\", "\\\\").replace('"', '\\"')
     jaas = (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
-        f'username="{user}" password="{quoted}";'
+        f'username="{_quoted(user)}" password="{_quoted(password)}";'
     )
     return {PASSWORD: password.encode(), JAAS_CONFIG: jaas.encode()}
+
+
+def _quoted(text: str) -> str:
+    """A text as it stands between quotes in a JAAS configuration."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def certificate_entries(

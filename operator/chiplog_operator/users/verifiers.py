@@ -1,5 +1,6 @@
 """What brokers keep of a password: enough to check it, and not enough to log in with (RFC 5802)."""
 
+import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from chiplog_wire.verifiers import UNREADABLE, read_verifier, verifier_text
 
 MECHANISM: Final = Mechanism.SCRAM_SHA_512
 SALT_BYTES: Final = 24
+KEY_BYTES: Final = hashlib.new(MECHANISM.hash_name).digest_size
+MAX_SALT_BYTES: Final = 64
+"""As long as brokers accept: the verifiers of all users are in one Secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +44,17 @@ class Verifier:
 
     @classmethod
     def read(cls, text: str) -> "Verifier":
-        """The verifier in an entry of the Secret. Raises `ValueError`."""
+        """The verifier in an entry of the Secret. Raises `ValueError`, also for one that would
+        need more space than there is for each user."""
         try:
-            return cls(read_verifier(text)[MECHANISM])
+            credential = read_verifier(text)[MECHANISM]
         except UNREADABLE as error:
             raise ValueError("the entry is no verifier") from error
+        (keys,) = credential.keys
+        lengths = {len(keys.stored_key), len(keys.server_key)}
+        if len(credential.salt) > MAX_SALT_BYTES or lengths != {KEY_BYTES}:
+            raise ValueError("the entry has a salt or a key of another length")
+        return cls(credential)
 
     def text(self) -> str:
         """The entry of the Secret."""

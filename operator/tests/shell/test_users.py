@@ -283,6 +283,26 @@ def test_a_given_password_is_used_and_followed(secure: Any) -> None:
     assert Verifier.read(entries(secure, CREDENTIALS)["alice"].decode()).fits("second")
 
 
+def test_a_name_with_quotes_is_quoted_for_clients(secure: Any) -> None:
+    """Otherwise a name could set other options of a client's login."""
+    given = {"valueFrom": {"secretKeyRef": {"name": "vault", "key": "word"}}}
+    authentication = {"type": "scram-sha-512", "password": given}
+
+    async def scenario() -> None:
+        async with secure.running():
+            await secure.apply_cluster(**SECURE)
+            await given_secret(secure, "vault", word="first")
+            name = 'Ali"ce\\'
+            await apply_user(secure, "alice", username=name, authentication=authentication)
+            await secure.clock.advance(2.0)
+
+    secure.run(scenario())
+    assert entries(secure, "alice")["sasl.jaas.config"].decode() == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="Ali\\"ce\\\\" password="first";'
+    )
+
+
 def test_a_password_is_not_taken_from_the_operators_own_secrets(secure: Any) -> None:
     given = {"valueFrom": {"secretKeyRef": {"name": "demo-internal", "key": "password"}}}
 

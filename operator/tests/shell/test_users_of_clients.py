@@ -305,6 +305,43 @@ def test_a_foreign_secret_with_the_name_is_left_as_it_is(clients: Clients, has_u
     assert not [one for one in bench.api.all_of(kinds.USERS) if "authentication" in one["spec"]]
 
 
+def test_a_secret_of_another_cluster_leaves_no_user_behind(clients: Clients) -> None:
+    bench = clients.bench
+    of_other = {labels.MANAGED_BY: labels.OPERATOR, labels.CLUSTER: "other"}
+    meta = {"namespace": NAMESPACE, "name": "other-clients-ca", "labels": of_other}
+
+    async def scenario() -> None:
+        async with bench.running():
+            await clients.start()
+            manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {}}
+            await bench.api.create(kinds.SECRETS, manifest, field_manager="kubectl")
+            ((code, text),) = await clients.set_password("other-clients-ca", PASSWORD)
+            assert code == 44
+            assert "Secret other-clients-ca is not this User's" in text
+
+    bench.run(scenario())
+    assert not bench.api.all_of(kinds.USERS)
+
+
+@pytest.mark.parametrize("entry", ["salt", "storedKey"])
+def test_a_verifier_that_would_fill_the_secret_of_all_is_refused(
+    clients: Clients, entry: str
+) -> None:
+    bench = clients.bench
+    verifier = json.loads(Verifier.of(PASSWORD).text())
+    verifier["SCRAM-SHA-512"][entry] = b64encode(bytes(1000)).decode()
+
+    async def scenario() -> None:
+        async with bench.running():
+            await clients.start()
+            sealed = clients.sealed("alice", PASSWORD, verifier=json.dumps(verifier))
+            ((code, text),) = await clients.answers(AlterScram(username="alice", sealed=sealed))
+            assert (code, text) == (44, "the credential cannot be read")
+
+    bench.run(scenario())
+    assert not bench.api.all_of(kinds.USERS)
+
+
 @pytest.mark.parametrize("verb", ["create", "apply", "patch"])
 @pytest.mark.parametrize("is_lost", [False, True], ids=["not done", "answer lost"])
 def test_a_write_that_fails_is_made_again(clients: Clients, verb: str, is_lost: bool) -> None:
