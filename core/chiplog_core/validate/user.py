@@ -21,6 +21,7 @@ from chiplog_core.model.user import (
 )
 from chiplog_core.naming import names
 from chiplog_core.problems import Problem, Reason
+from chiplog_core.token_claims import ACCOUNT_PREFIX
 
 
 def check_user(user: User) -> tuple[Problem, ...]:
@@ -146,9 +147,12 @@ def _username(user: User) -> Iterator[Problem]:
 
 def why_no_login_name(name: str) -> str:
     """Why nobody can log in with a password under this name, in a clause; empty if one can. A name
-    with `=` could be the subject of another user's certificate."""
+    with `=` could be the subject of another user's certificate, and that of a ServiceAccount is
+    proved by Kubernetes only."""
     if not name.isascii() or not name.isprintable() or "=" in name:
         return "must be printable ASCII without = for a user with a password"
+    if name.startswith(ACCOUNT_PREFIX):
+        return "is the name of a ServiceAccount, which logs in with its token"
     if name in (WILDCARD, ANONYMOUS_NAME):
         return f"is {name}, which stands for all users, or for those without a login"
     return ""

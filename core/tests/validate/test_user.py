@@ -56,6 +56,11 @@ def test_quotas_are_a_warning_only_where_brokers_do_not_read_users() -> None:
         ("tls-external", "alice", "spec.username is not the subject of a certificate"),
         ("scram-sha-512", "CN=alice", "spec.username must be printable ASCII without ="),
         ("scram-sha-512", "größe", "spec.username must be printable ASCII without ="),
+        (
+            "scram-sha-512",
+            "system:serviceaccount:shop:web",
+            "spec.username is the name of a ServiceAccount",
+        ),
         ("scram-sha-512", "*", "spec.username is *"),
         ("scram-sha-512", "ANONYMOUS", "spec.username is ANONYMOUS"),
     ],
