@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from chiplog_core.certificates.servers import is_address
+from chiplog_core.ids import BrokerId
 from chiplog_core.model.listener import Listener, ListenerType
 from chiplog_core.model.listener_configuration import (
     DNS_NAME_MEANING,
     DNS_NAME_PATTERN,
     HOST_PATTERN,
+    NODE_ID,
     ListenerBootstrap,
     ListenerBroker,
 )
@@ -23,6 +26,8 @@ RESERVED_ANNOTATIONS = f"^([^/]*[.])?{GROUP.replace('.', '[.]')}/.*$"
 SNIPPETS = "^.*snippet.*$"
 """Annotations with which an Ingress changes the configuration of a proxy for everybody. A user who
 may write BrokerClusters need not have the permission to create Ingresses."""
+HOST_REMEDY = "write a DNS name or an IP address"
+SHARED_REMEDY = "choose another host name"
 SNIPPET_REMEDY = "remove it: it would change the proxy's configuration for everybody"
 
 
@@ -132,15 +137,57 @@ def _routed(listener: Listener, field: str) -> Iterator[Problem]:
 
 
 def _hosts(listener: Listener, place: str) -> Iterator[Problem]:
-    """Problems with the hosts of single brokers."""
+    """Problems with hosts that the schema cannot find."""
+    for index, name in enumerate(listener.bootstrap.alternative_names):
+        if not _is_host(name):
+            field = f"{place}.bootstrap.alternativeNames[{index}]"
+            yield Problem(field, f"is {name!r}", HOST_REMEDY)
     for index, one in enumerate(listener.configured.brokers):
         field = f"{place}.brokers[{index}]"
         if one.host is not None and not re.fullmatch(DNS_NAME_PATTERN, one.host):
             yield Problem(f"{field}.host", f"is {one.host!r}", f"write {DNS_NAME_MEANING}")
         host = one.advertised_host
-        if host is not None and not re.fullmatch(HOST_PATTERN, host):
-            remedy = "write a DNS name or an IP address"
-            yield Problem(f"{field}.advertisedHost", f"is {host!r}", remedy)
+        if host is not None and not _is_host(host):
+            yield Problem(f"{field}.advertisedHost", f"is {host!r}", HOST_REMEDY)
+    yield from _shared_hosts(listener, place)
+
+
+def _is_host(text: str) -> bool:
+    """Whether the text is a DNS name or an address, and has no port."""
+    return bool(re.fullmatch(HOST_PATTERN, text)) and (":" not in text or is_address(text))
+
+
+def _shared_hosts(listener: Listener, place: str) -> Iterator[Problem]:
+    """Problems with hosts that two brokers have, or a broker and the bootstrap address: the proxy
+    would lead clients to another broker than the one that they asked for."""
+    bootstrap = listener.bootstrap.host
+    owners = {} if bootstrap is None else {bootstrap: "bootstrap.host"}
+    by_template = None if bootstrap is None else _by_template(listener, bootstrap)
+    if by_template is not None:
+        message = f"is {bootstrap}, the host of broker {by_template}"
+        yield Problem(f"{place}.bootstrap.host", message, SHARED_REMEDY)
+    for index, one in enumerate(listener.configured.brokers):
+        if one.host is None:
+            continue
+        by_template = _by_template(listener, one.host)
+        owner = owners.get(one.host)
+        if owner is None and by_template not in (None, one.broker):
+            owner = f"the host of broker {by_template}"
+        if owner is not None:
+            message = f"is {one.host}, {owner}"
+            yield Problem(f"{place}.brokers[{index}].host", message, SHARED_REMEDY)
+        owners.setdefault(one.host, f"the host of broker {one.broker}")
+
+
+def _by_template(listener: Listener, host: str) -> BrokerId | None:
+    """The broker to which the template gives this host, unless it has another one; None if there is
+    none."""
+    before, _, after = (listener.configured.host_template or "").partition(NODE_ID)
+    match = re.fullmatch(f"{re.escape(before)}(0|[1-9][0-9]{{0,9}}){re.escape(after)}", host)
+    if match is None:
+        return None
+    broker_id = BrokerId(int(match[1]))
+    return broker_id if listener.route_host(broker_id) == host else None
 
 
 def _metadata(listener: Listener, place: str) -> Iterator[Problem]:

@@ -229,3 +229,44 @@ def test_hosts_of_single_brokers_are_names_or_addresses() -> None:
             "address"
         ),
     ]
+
+
+def test_no_two_brokers_have_one_host_name() -> None:
+    """The proxy would send clients to another broker than the one that they asked for."""
+    brokers = [
+        {"broker": 1, "host": "broker-2.example.com"},
+        {"broker": 3, "host": "kafka.example.com"},
+        {"broker": 4, "host": "four.example.com"},
+        {"broker": 5, "host": "four.example.com"},
+        {"broker": 6, "host": "broker-6.example.com"},
+    ]
+    given = {**INGRESS["configuration"], "brokers": brokers}
+    remedy = "choose another host name"
+    assert problems(given, type="ingress", tls=True) == [
+        f"configuration.brokers[0].host is broker-2.example.com, the host of broker 2: {remedy}",
+        f"configuration.brokers[1].host is kafka.example.com, bootstrap.host: {remedy}",
+        f"configuration.brokers[3].host is four.example.com, the host of broker 4: {remedy}",
+    ]
+    swapped = [
+        {"broker": 1, "host": "broker-2.example.com"},
+        {"broker": 2, "host": "broker-1.example.com"},
+    ]
+    given = {**INGRESS["configuration"], "brokers": swapped}
+    assert not problems(given, type="ingress", tls=True)
+    bootstrap = {"host": "broker-7.example.com"}
+    given = {**INGRESS["configuration"], "bootstrap": bootstrap}
+    assert problems(given, type="ingress", tls=True) == [
+        f"configuration.bootstrap.host is broker-7.example.com, the host of broker 7: {remedy}"
+    ]
+
+
+def test_a_host_has_no_port() -> None:
+    given = {
+        "bootstrap": {"alternativeNames": ["2001:db8::1", "kafka.example.com:9094"]},
+        "brokers": [{"broker": 1, "advertisedHost": "one.example.com:9094"}],
+    }
+    remedy = "write a DNS name or an IP address"
+    assert problems(given, type="loadbalancer", tls=True) == [
+        f"configuration.bootstrap.alternativeNames[1] is 'kafka.example.com:9094': {remedy}",
+        f"configuration.brokers[0].advertisedHost is 'one.example.com:9094': {remedy}",
+    ]
