@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_address
 
-from chiplog_core.certificates.servers import is_address
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.listener import Listener, ListenerType
 from chiplog_core.model.listener_configuration import (
@@ -138,6 +138,9 @@ def _routed(listener: Listener, field: str) -> Iterator[Problem]:
 
 def _hosts(listener: Listener, place: str) -> Iterator[Problem]:
     """Problems with hosts that the schema cannot find."""
+    if listener.advertised_host is not None and not _is_host(listener.advertised_host):
+        field = f"{place.removesuffix('configuration')}advertisedHost"
+        yield Problem(field, f"is {listener.advertised_host!r}", HOST_REMEDY)
     for index, name in enumerate(listener.bootstrap.alternative_names):
         if not _is_host(name):
             field = f"{place}.bootstrap.alternativeNames[{index}]"
@@ -154,7 +157,12 @@ def _hosts(listener: Listener, place: str) -> Iterator[Problem]:
 
 def _is_host(text: str) -> bool:
     """Whether the text is a DNS name or an address, and has no port."""
-    return bool(re.fullmatch(HOST_PATTERN, text)) and (":" not in text or is_address(text))
+    if not re.fullmatch(HOST_PATTERN, text):
+        return False
+    try:
+        return ":" not in text or ip_address(text).version == 6
+    except ValueError:
+        return False
 
 
 def _shared_hosts(listener: Listener, place: str) -> Iterator[Problem]:

@@ -121,6 +121,11 @@ def _outside(
     """The broker's address for clients outside of Kubernetes; None if host or port is unknown, or
     its certificate does not have the host yet."""
     host, port = listener.given_host(broker_id), listener.outside_port
+    if host is not None and before is not None and host != before.host:
+        # A proxy knows the broker by its new host only, so nobody is served by the old one.
+        is_routed = host == listener.route_host(broker_id)
+        if not is_routed and not is_shown(world, listener, (broker_id,), host):
+            return None
     if listener.type is ListenerType.NODE_PORT:
         service = names.external_broker_service(world.metadata.name, broker_id)
         port = world.node_ports.get(service, {}).get(listener.name, 0)

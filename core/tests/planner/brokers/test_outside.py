@@ -110,6 +110,28 @@ def test_with_a_certificate_of_the_user_no_address_waits() -> None:
     assert endpoints(kubernetes, 1)["lb"] == "192.0.2.1:9094"
 
 
+@pytest.mark.parametrize("type_", ["loadbalancer", "nodeport"])
+def test_another_host_of_the_spec_waits_for_the_certificate(type_: str) -> None:
+    """Clients that are connected would refuse the broker until it shows the name."""
+    ports = {"demo-broker-1-external": {"lb": 30_001}}
+
+    def listener(template: str) -> dict[str, Any]:
+        configuration = {"advertisedHostTemplate": template}
+        return {**BALANCED, "type": type_, "tls": True, "configuration": configuration}
+
+    kubernetes = running(1, listeners=[listener("old-{nodeId}.example.com")])
+    kubernetes.settle(node_ports=ports)
+    before = endpoints(kubernetes, 1)["lb"]
+    assert before.startswith("old-1.example.com:")
+
+    kubernetes.configure(listeners=[listener("new-{nodeId}.example.com")])
+    kubernetes.settle(node_ports=ports)
+    assert endpoints(kubernetes, 1)["lb"] == before
+    shown = {BrokerId(1): frozenset({"new-1.example.com"})}
+    kubernetes.settle(node_ports=ports, certified_hosts=shown)
+    assert endpoints(kubernetes, 1)["lb"] == before.replace("old", "new")
+
+
 def test_hosts_and_ports_of_the_spec_win() -> None:
     configuration = {
         "advertisedHostTemplate": "b{nodeId}.example.com",
@@ -167,6 +189,11 @@ def test_brokers_behind_a_proxy_share_its_port() -> None:
     kubernetes.settle()
     assert endpoints(kubernetes, 1)["sni"] == "broker-1.example.com:9443"
     assert bootstrap(kubernetes) == {"sni": "kafka.example.com:9443"}
+
+    renamed = {**ROUTED["configuration"], "hostTemplate": "b{nodeId}.example.com"}
+    kubernetes.configure(listeners=[{**ROUTED, "configuration": renamed}])
+    kubernetes.settle()
+    assert endpoints(kubernetes, 1)["sni"] == "b1.example.com:443", "the old name leads nowhere"
 
 
 @pytest.mark.parametrize("count", [5, 6, 7])
