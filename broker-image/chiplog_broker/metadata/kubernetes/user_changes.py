@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from chiplog_broker.bounded_gather import bounded_gather
-from chiplog_broker.metadata.kubernetes.admin_requests import AdminRequests
+from chiplog_broker.metadata.kubernetes.admin_requests import SEEN_WITHIN_S, AdminRequests
 from chiplog_broker.metadata.kubernetes.process import Process
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.security.authorization import (
@@ -167,6 +167,7 @@ class OperatorsUsers:
     async def _alter(self, change: CredentialChange, principal: str) -> Refusal | None:
         """Store a credential, or delete it."""
         key, wanted = (change.mechanism, change.username), change.credential
+        before = self._access.verifiers.get(key)
         if (refusal := self._why_not(change)) is not None:
             return refusal
         request_id, sealed = self._admin.new_id(), None
@@ -174,7 +175,11 @@ class OperatorsUsers:
             sealed = await self._sealed(change, request_id)
         operation = AlterScram(username=change.username, sealed=sealed)
         return await self._carry_out(
-            operation, principal, request_id, lambda: self._access.verifiers.get(key) == wanted
+            operation,
+            principal,
+            request_id,
+            lambda: self._access.verifiers.get(key) == wanted,
+            is_replaced=lambda: self._access.verifiers.get(key) != before,
         )
 
     def _why_not(self, change: CredentialChange) -> Refusal | None:
@@ -228,12 +233,25 @@ class OperatorsUsers:
     # -- requests
 
     async def _carry_out(
-        self, operation: OfUser, principal: str, request_id: str, is_seen: Callable[[], bool]
+        self,
+        operation: OfUser,
+        principal: str,
+        request_id: str,
+        is_seen: Callable[[], bool],
+        is_replaced: Callable[[], bool] = lambda: False,
     ) -> Refusal | None:
-        """Have the operator carry out an operation, and wait until this broker sees its effect."""
-        outcome = await self._admin.submit(
-            operation, principal, request_id, lambda: self._access.until(is_seen)
-        )
+        """Have the operator carry out an operation, and wait until this broker sees its effect.
+        Another client may change the same at once, and then it is never seen here: so after a
+        while `is_replaced` is enough."""
+
+        async def seen() -> None:
+            try:
+                async with asyncio.timeout(SEEN_WITHIN_S):
+                    await self._access.until(is_seen)
+            except TimeoutError:
+                await self._access.until(lambda: is_seen() or is_replaced())
+
+        outcome = await self._admin.submit(operation, principal, request_id, seen)
         if outcome.code is ErrorCode.none:
             return None
         why = outcome.message or ""

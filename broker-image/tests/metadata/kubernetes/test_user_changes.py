@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from chiplog_broker.metadata.kubernetes import admin_requests
+from chiplog_broker.metadata.kubernetes import admin_requests, user_changes
 from chiplog_broker.metadata.kubernetes.user_changes import MAX_SALT_BYTES, chunks
 from chiplog_core.admin.bodies import from_body, to_body
 from chiplog_core.admin.operations import AlterAcls, AlterScram
@@ -239,6 +239,28 @@ def test_the_operator_gets_what_verifies_a_password_and_nobody_can_read_it(
             found = await in_background(member, alter(client, store=store), act)
             assert found == {"alice": (OK, None)}
             assert await by_scram(await users.client(), "alice", "s3cret") is OK
+
+    member.run(scenario)
+
+
+def test_who_is_overtaken_by_another_client_has_an_answer(
+    member: "MemberKit", users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both passwords were stored, and this broker sees only the last one."""
+    monkeypatch.setattr(user_changes, "SEEN_WITHIN_S", 0.05)
+
+    async def scenario() -> None:
+        users.write_secret(alice="a", bob="b")
+        users.write_list("alice", "bob")
+        async with member.admitted(1) as client:
+
+            def act(request: AdminRequest) -> None:
+                answer(member, request)
+                users.write_secret(alice="of another client", bob="b")
+                users.write_list("alice", "bob")
+
+            store = alter(client, store=[upsertion(client, "alice", "mine")])
+            assert await in_background(member, store, act) == {"alice": (OK, None)}
 
     member.run(scenario)
 

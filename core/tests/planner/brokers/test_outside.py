@@ -190,7 +190,8 @@ def test_brokers_behind_a_proxy_share_its_port() -> None:
     assert endpoints(kubernetes, 1)["sni"] == "broker-1.example.com:9443"
     assert bootstrap(kubernetes) == {"sni": "kafka.example.com:9443"}
 
-    renamed = {**ROUTED["configuration"], "hostTemplate": "b{nodeId}.example.com"}
+    given: Any = ROUTED["configuration"]
+    renamed = {**given, "hostTemplate": "b{nodeId}.example.com"}
     kubernetes.configure(listeners=[{**ROUTED, "configuration": renamed}])
     kubernetes.settle()
     assert endpoints(kubernetes, 1)["sni"] == "b1.example.com:443", "the old name leads nowhere"
