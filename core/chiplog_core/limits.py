@@ -103,7 +103,6 @@ MAX_SUPER_USERS = 100
 MAX_ACLS_PER_USER = 200
 MAX_ACL_OPERATIONS = 11
 """Each of Kafka's operations once."""
-MAX_USERNAME_LENGTH = 256
 MAX_ACL_NAME_LENGTH = 1_024
 """Characters of a resource's name, a host or a principal in an ACL."""
 MAX_ACCESS_LIST_BYTES = 1_000_000
@@ -113,6 +112,8 @@ MAX_CREDENTIALS_BYTES = 700_000
 accepts 1 MiB."""
 MAX_USERNAME_LENGTH = MAX_ACL_NAME_LENGTH - len("User:")
 """Characters of a user's name: with `User:` in front of it, it is the principal of ACLs."""
+MAX_REQUESTER_LENGTH = 512
+"""Characters of a client's principal in a broker's status, which is for people; the rest is cut."""
 MAX_USER_ACLS = 200
 """Rules of one User, each of which may have several operations."""
 MAX_SECRET_ANNOTATIONS = 50

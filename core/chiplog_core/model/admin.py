@@ -16,6 +16,7 @@ from chiplog_core.limits import (
     MAX_ADMIN_RESULTS,
     MAX_PARTITIONS_PER_TOPIC,
     MAX_REPLICAS,
+    MAX_REQUESTER_LENGTH,
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.metadata import Uid
@@ -46,7 +47,9 @@ class AdminRequest:
 
     id: Annotated[RequestId, "Name of the request, unique for this broker."]
     principal: Annotated[
-        str, "Principal of the client, as authenticated by the broker.", Length(512)
+        str,
+        "Principal of the client, as authenticated by the broker.",
+        Length(MAX_REQUESTER_LENGTH),
     ]
     op: Annotated[AdminOperation, "Name of the Kafka request."]
     body: Annotated[

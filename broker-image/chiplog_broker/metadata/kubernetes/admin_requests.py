@@ -36,7 +36,11 @@ from chiplog_core.admin.operations import (
 )
 from chiplog_core.config.effective import TopicConfig, topic_defaults
 from chiplog_core.config.given import given_topic_config
-from chiplog_core.limits import MAX_ADMIN_REQUESTS, MAX_ADMIN_REQUESTS_BYTES
+from chiplog_core.limits import (
+    MAX_ADMIN_REQUESTS,
+    MAX_ADMIN_REQUESTS_BYTES,
+    MAX_REQUESTER_LENGTH,
+)
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
 from chiplog_wire.protocol.errors import ErrorCode
@@ -152,7 +156,8 @@ class AdminRequests:
             return Outcome.refused(refused)
         request = AdminRequest(
             id=request_id or self.new_id(),
-            principal=principal,
+            # The API server refuses a status with a longer one, and all that is in it.
+            principal=principal[:MAX_REQUESTER_LENGTH],
             op=op,
             body=body,
             deadline=datetime.fromtimestamp((self._clock.now_ms() + timeout_ms) / 1000, UTC),

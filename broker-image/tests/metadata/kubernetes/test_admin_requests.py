@@ -16,6 +16,7 @@ from chiplog_core.admin.operations import (
     DeleteTopic,
     GrowTopic,
 )
+from chiplog_core.limits import MAX_REQUESTER_LENGTH, MAX_USERNAME_LENGTH
 from chiplog_core.throttle.copying import Copying
 from chiplog_wire.protocol.errors import ErrorCode
 
@@ -226,6 +227,22 @@ def test_no_more_wait_than_fit_into_the_status(
             # A broker that stops keeps nobody waiting.
             await member.broker._membership.drain()
             assert (await task).code is ErrorCode.request_timed_out
+
+    member.run(scenario)
+
+
+def test_a_long_principal_does_not_keep_the_status_from_being_written(member: "MemberKit") -> None:
+    """The API server refuses the whole status otherwise, with all that the broker reports."""
+
+    async def scenario() -> None:
+        async with member.admitted(1):
+            operation = CreateTopic(name="orders", partitions=1)
+            principal = "User:" + "a" * MAX_USERNAME_LENGTH
+            task = asyncio.create_task(member.store.submit(operation, principal))
+            await member.eventually(lambda: member.operator.status.requests)
+            (request,) = member.operator.status.requests
+            assert request.principal == principal[:MAX_REQUESTER_LENGTH]
+            task.cancel()
 
     member.run(scenario)
 
