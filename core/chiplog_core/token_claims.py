@@ -12,7 +12,8 @@ from chiplog_core.limits import MAX_USERNAME_LENGTH
 
 MAX_TIME_S: Final = 2**40
 """Larger numbers of seconds are no time."""
-ANONYMOUS: Final = "ANONYMOUS"
+RESERVED: Final = ("ANONYMOUS", "*")
+"""Kafka's names of those without a login, and of everybody."""
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 """How the names of Kubernetes' ServiceAccounts begin."""
 
@@ -102,7 +103,7 @@ def _username(claims: Mapping[str, object], claim: str) -> str:
         raise TokenRefused(f"the token has no name in its claim {claim}")
     if not name.isprintable() or name != name.strip():
         raise TokenRefused(f"the claim {claim} of the token is not a printable name")
-    if name == ANONYMOUS or "=" in name or name.startswith(ACCOUNT_PREFIX):
+    if name in RESERVED or "=" in name or name.startswith(ACCOUNT_PREFIX):
         raise TokenRefused(f"the name in the claim {claim} of the token is reserved")
     return name
 

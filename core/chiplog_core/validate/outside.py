@@ -13,6 +13,7 @@ from chiplog_core.model.listener_configuration import (
     NODE_ID,
     ListenerBootstrap,
     ListenerBroker,
+    filled,
 )
 from chiplog_core.naming.api import GROUP
 from chiplog_core.problems import Problem
@@ -138,6 +139,14 @@ def _routed(listener: Listener, field: str) -> Iterator[Problem]:
 
 def _hosts(listener: Listener, place: str) -> Iterator[Problem]:
     """Problems with hosts that the schema cannot find."""
+    configured = listener.configured
+    for name, template in (
+        ("hostTemplate", configured.host_template),
+        ("advertisedHostTemplate", configured.advertised_host_template),
+    ):
+        host = filled(template, BrokerId(1))
+        if host is not None and not re.fullmatch(DNS_NAME_PATTERN, host):
+            yield Problem(f"{place}.{name}", f"is {template!r}", f"write {DNS_NAME_MEANING}")
     if listener.advertised_host is not None and not _is_host(listener.advertised_host):
         field = f"{place.removesuffix('configuration')}advertisedHost"
         yield Problem(field, f"is {listener.advertised_host!r}", HOST_REMEDY)
@@ -145,7 +154,7 @@ def _hosts(listener: Listener, place: str) -> Iterator[Problem]:
         if not _is_host(name):
             field = f"{place}.bootstrap.alternativeNames[{index}]"
             yield Problem(field, f"is {name!r}", HOST_REMEDY)
-    for index, one in enumerate(listener.configured.brokers):
+    for index, one in enumerate(configured.brokers):
         field = f"{place}.brokers[{index}]"
         if one.host is not None and not re.fullmatch(DNS_NAME_PATTERN, one.host):
             yield Problem(f"{field}.host", f"is {one.host!r}", f"write {DNS_NAME_MEANING}")

@@ -270,3 +270,13 @@ def test_a_host_has_no_port() -> None:
         f"configuration.bootstrap.alternativeNames[1] is 'kafka.example.com:9094': {remedy}",
         f"configuration.brokers[0].advertisedHost is 'one.example.com:9094': {remedy}",
     ]
+
+
+@pytest.mark.parametrize("template", ["a..{nodeId}.example.com", "{nodeId}-.example.com"])
+def test_a_template_makes_names(template: str) -> None:
+    """The API server refuses an Ingress with another host, and nothing leads to the broker."""
+    given = {**INGRESS["configuration"], "hostTemplate": template}
+    assert problems({**given, "advertisedHostTemplate": template}, type="ingress", tls=True) == [
+        f"configuration.{field} is {template!r}: write a DNS name in lower case"
+        for field in ("hostTemplate", "advertisedHostTemplate")
+    ]
