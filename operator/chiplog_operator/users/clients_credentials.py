@@ -11,10 +11,10 @@ from chiplog_core.admin.request_keys import credential_place
 from chiplog_core.model.actions import WriteUser
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.user import User
-from chiplog_core.naming import labels
+from chiplog_core.naming import labels, taken_names
 from chiplog_kube import kinds
 from chiplog_kube.api import KubeApi, Manifest, NotFound, Unavailable, get_or_none
-from chiplog_kube.manifests import labels_of, metadata, uid_of, version_of
+from chiplog_kube.manifests import metadata, uid_of, version_of
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.certificates.secrets import bytes_of
 from chiplog_operator.client_writes import NotStored
@@ -67,13 +67,20 @@ class StoredByClients:
             raise NotStored("the credential cannot be read") from None
 
     async def _check_free(self, cluster: ClusterKey, metadata_: Metadata) -> None:
-        """Raise `NotStored` if somebody else's Secret, or one of another cluster, has the name of a
-        User that has none."""
+        """Raise `NotStored` if a Secret that is not the User's has the name of a User that has
+        none: before the User is written, which would be left behind."""
         namespace, name = metadata_.namespace, metadata_.name
         found = await get_or_none(self._api, kinds.SECRETS, namespace, name)
-        ours = {labels.MANAGED_BY: labels.OPERATOR, labels.CLUSTER: cluster.name}
-        if found is not None and ours.items() - labels_of(found).items():
-            raise NotStored(_taken(name, "it is somebody else's"))
+        kind = kinds.USERS
+        owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name}
+        wanted = {
+            "labels": {labels.CLUSTER: cluster.name},
+            "ownerReferences": [{**owner, "uid": metadata_.uid}],
+        }
+        if found is not None and (
+            why := taken_names.why_not_ours(metadata(found), wanted, label=labels.CLUSTER)
+        ):
+            raise NotStored(_taken(name, why))
 
     async def store(
         self, cluster: ClusterKey, user: Manifest | None, entry: str, verifier: str

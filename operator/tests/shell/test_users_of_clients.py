@@ -305,10 +305,17 @@ def test_a_foreign_secret_with_the_name_is_left_as_it_is(clients: Clients, has_u
     assert not [one for one in bench.api.all_of(kinds.USERS) if "authentication" in one["spec"]]
 
 
-def test_a_secret_of_another_cluster_leaves_no_user_behind(clients: Clients) -> None:
+@pytest.mark.parametrize(
+    ("cluster", "kind"), [("other", "BrokerCluster"), (CLUSTER, "SparkApplication")]
+)
+def test_another_secret_of_the_operator_leaves_no_user_behind(
+    clients: Clients, cluster: str, kind: str
+) -> None:
     bench = clients.bench
-    of_other = {labels.MANAGED_BY: labels.OPERATOR, labels.CLUSTER: "other"}
-    meta = {"namespace": NAMESPACE, "name": "other-clients-ca", "labels": of_other}
+    of_other = {labels.MANAGED_BY: labels.OPERATOR, labels.CLUSTER: cluster}
+    owner = {"apiVersion": "v1", "kind": kind, "name": "x", "uid": "u", "controller": True}
+    meta: dict[str, Any] = {"namespace": NAMESPACE, "name": "other-clients-ca"}
+    meta |= {"labels": of_other, "ownerReferences": [owner]}
 
     async def scenario() -> None:
         async with bench.running():
