@@ -104,6 +104,9 @@ def _warnings(user: User, cluster: BrokerCluster) -> Iterator[Problem]:
             "neither spec.authorization nor a listener with passwords",
             "set spec.authorization.type of the BrokerCluster to simple",
         )
+    if spec.quotas not in (None, Quotas()) and spec.username == WILDCARD:
+        message = "have no effect: nobody has the name *, which is for rules about everybody"
+        yield Problem("spec.quotas", message, "set the quotas of each User")
     type_ = spec.authentication_type
     needed = "tls" if has_certificate(user) else str(type_)
     if type_ not in (None, UserAuthenticationType.TLS) and not _has_listener(cluster, needed):

@@ -44,6 +44,13 @@ def test_quotas_are_a_warning_only_where_brokers_do_not_read_users() -> None:
     assert warn_about_user(limited, cluster(listeners=[MUTUAL, SCRAM])) == ()
 
 
+def test_quotas_of_everybody_are_a_warning() -> None:
+    of = cluster(listeners=[SCRAM], authorization=SIMPLE)
+    limited = user("all", None, username="*", quotas={"producerByteRate": 1024})
+    (problem,) = warn_about_user(limited, of)
+    assert str(problem).startswith("spec.quotas have no effect: nobody has the name *")
+
+
 @pytest.mark.parametrize(
     ("type_", "username", "why"),
     [
