@@ -26,7 +26,7 @@ from chiplog_core.naming.names import (
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.quantities import quantity_value
 from chiplog_core.validate.listener_authentication import check_authentication
-from chiplog_core.validate.outside import check_outside
+from chiplog_core.validate.outside import check_outside, check_proxies
 from chiplog_core.validate.pod_template import check_pod_template
 from chiplog_core.validate.roll_policy import check_roll_policy
 from chiplog_core.validate.spark_conf import check_spark
@@ -137,6 +137,7 @@ def _listeners(cluster: BrokerCluster) -> Iterator[Problem]:
             remedy = f"set it to at most {ports.MAX_NODE_PORT - cluster.spec.replicas}"
             yield Problem(f"{field}.nodePortBase", message, remedy)
     yield from _node_ports(cluster)
+    yield from check_proxies(listeners)
 
 
 def _authorities(cluster: BrokerCluster) -> Iterator[Problem]:

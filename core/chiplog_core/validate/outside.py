@@ -196,6 +196,27 @@ def _shared_hosts(listener: Listener, place: str) -> Iterator[Problem]:
         owners.setdefault(one.host, f"the host of broker {one.broker}")
 
 
+def check_proxies(listeners: Sequence[Listener]) -> Iterator[Problem]:
+    """Problems with listeners that have the same hosts at the same proxy, which would lead clients
+    of one to the other."""
+    for index, listener in enumerate(listeners):
+        for other in listeners[:index]:
+            if listener.is_routed and _proxy(listener) == _proxy(other):
+                place = f"spec.listeners[{index}].configuration"
+                message = f"is that of listener {other.name}"
+                template = listener.configured.host_template
+                if template is not None and template == other.configured.host_template:
+                    yield Problem(f"{place}.hostTemplate", message, SHARED_REMEDY)
+                host = listener.bootstrap.host
+                if host is not None and host == other.bootstrap.host:
+                    yield Problem(f"{place}.bootstrap.host", message, SHARED_REMEDY)
+
+
+def _proxy(listener: Listener) -> object:
+    """What the listener says of its proxy."""
+    return listener.type, listener.configured.class_, listener.configured.parent_refs
+
+
 def _by_template(listener: Listener, host: str) -> BrokerId | None:
     """The broker to which the template gives this host, unless it has another one; None if there is
     none."""

@@ -280,3 +280,36 @@ def test_a_template_makes_names(template: str) -> None:
         f"configuration.{field} is {template!r}: write a DNS name in lower case"
         for field in ("hostTemplate", "advertisedHostTemplate")
     ]
+
+
+def test_two_listeners_of_one_proxy_need_other_hosts() -> None:
+    """Copied settings would lead clients of one listener to the other."""
+
+    def found(**configuration: Any) -> list[str]:
+        given = {**INGRESS["configuration"], **configuration}
+        cluster = BrokerCluster.from_manifest(
+            {
+                "apiVersion": "chiplog.dev/v1alpha1",
+                "kind": "BrokerCluster",
+                "metadata": {"name": "demo", "namespace": "shop"},
+                "spec": {
+                    "replicas": 3,
+                    "storage": {"size": "1Gi"},
+                    "listeners": [
+                        {**INGRESS, "name": "one", "port": 9094},
+                        {**INGRESS, "name": "two", "port": 9095, "configuration": given},
+                    ],
+                },
+            }
+        )
+        return [str(problem) for problem in check_cluster(cluster)]
+
+    place = "spec.listeners[1].configuration"
+    remedy = "choose another host name"
+    assert found() == [
+        f"{place}.hostTemplate is that of listener one: {remedy}",
+        f"{place}.bootstrap.host is that of listener one: {remedy}",
+    ]
+    assert not found(**{"class": "another"})
+    bootstrap = {"host": "two.example.com"}
+    assert not found(hostTemplate="two-{nodeId}.example.com", bootstrap=bootstrap)
