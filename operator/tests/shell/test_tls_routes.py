@@ -8,8 +8,10 @@ import pytest
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Invalid, Unavailable
 from chiplog_operator.apply import Applied
+from chiplog_operator.certificates.keeper import READ_AGAIN_S
 from chiplog_operator.tls_routes import AGAIN_S
 from tests.shell.test_apply import IDS, Shell, broker
+from tests.shell.test_certificates import GIVEN, kafka_tls
 
 ROUTED: dict[str, Any] = {
     "name": "gw",
@@ -20,14 +22,16 @@ ROUTED: dict[str, Any] = {
         "hostTemplate": "broker-{nodeId}.example.com",
         "bootstrap": {"host": "kafka.example.com"},
         "parentRefs": [{"name": "kafka"}],
-        "brokerCertChainAndKey": {"secretName": "kafka", "certificate": "c", "key": "k"},
+        "brokerCertChainAndKey": GIVEN,
     },
 }
+DONE = Applied(requeue_after_s=READ_AGAIN_S)
 PLAIN = {"name": "plain", "type": "internal", "port": 9092}
 
 
 @pytest.fixture
 def shell(bench: Any) -> Shell:
+    bench.run(bench.api.create(kinds.SECRETS, kafka_tls(bench), field_manager="them"))
     return Shell(bench)
 
 
@@ -43,7 +47,7 @@ def requests(bench: Any) -> list[str]:
 def test_they_are_made_once_and_repaired_later(bench: Any, shell: Shell) -> None:
     async def scenario() -> None:
         cluster = await shell.cluster(listeners=[ROUTED])
-        assert await shell.apply(cluster) == Applied()
+        assert await shell.apply(cluster) == DONE
         assert set(routes(bench)) == {"demo-gw-ext", "demo-gw-ext-1", "demo-gw-ext-2"}
         bench.api.calls.clear()
         await shell.apply(cluster)
@@ -98,7 +102,7 @@ def test_without_the_gateway_api_the_rest_works(bench: Any, shell: Shell) -> Non
         without = replace(cluster.spec, listeners=cluster.spec.listeners[:1])
         assert await shell.apply(replace(cluster, spec=without)) == Applied()
         bench.api.missing_kinds.clear()
-        assert await shell.apply(cluster) == Applied()
+        assert await shell.apply(cluster) == DONE
         return problems
 
     (problem,) = bench.run(scenario())
@@ -128,7 +132,7 @@ def test_a_failure_is_reported_and_tried_again(
         cluster = await shell.cluster(listeners=[ROUTED])
         applied = await shell.apply(cluster)
         bench.api.fault = lambda _: None
-        assert await shell.apply(cluster) == Applied()
+        assert await shell.apply(cluster) == DONE
         return applied
 
     applied = bench.run(scenario())
