@@ -12,9 +12,11 @@ from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind
 from chiplog_operator.apply import KIND_OF, Applied
+from chiplog_operator.certificates.keeper import READ_AGAIN_S
 from chiplog_operator.resources import build
 from chiplog_operator.resources.settings import BuildSettings
 from tests.shell.test_apply import IDS, Shell
+from tests.shell.test_certificates import GIVEN, kafka_tls
 
 LISTENERS = [
     {"name": "plain", "type": "internal", "port": 9092},
@@ -27,11 +29,13 @@ LISTENERS = [
         "configuration": {
             "hostTemplate": "broker-{nodeId}.example.com",
             "bootstrap": {"host": "kafka.example.com"},
-            "brokerCertChainAndKey": {"secretName": "kafka", "certificate": "c", "key": "k"},
+            "brokerCertChainAndKey": GIVEN,
         },
     },
 ]
 """Listeners with which a cluster has objects of every kind."""
+DONE = Applied(requeue_after_s=READ_AGAIN_S)
+"""Everything is made; the certificate that the user gives is read again."""
 SETTINGS = BuildSettings(
     broker_image="chiplog/broker:1",
     internal_password="-",  # noqa: S106
@@ -52,7 +56,24 @@ def shell(bench: Any) -> Shell:
 
 
 async def made(shell: Shell) -> BrokerCluster:
+    """A cluster whose user has given its brokers a certificate."""
+    given = kafka_tls(shell.bench)
+    if not any(
+        one["metadata"]["name"] == given["metadata"]["name"] for one in secrets(shell.bench)
+    ):
+        await shell.bench.api.create(kinds.SECRETS, given, field_manager="user")
     return await shell.cluster(listeners=LISTENERS)
+
+
+def secrets(bench: Any) -> list[Manifest]:
+    found: list[Manifest] = bench.api.all_of(kinds.SECRETS)
+    return found
+
+
+def own(bench: Any, kind: Kind) -> list[Manifest]:
+    """The objects of a kind, without the certificate of the user."""
+    found = bench.api.all_of(kind)
+    return [one for one in found if one["metadata"]["name"] != GIVEN["secretName"]]
 
 
 def wanted_of(cluster: BrokerCluster) -> list[Manifest]:
@@ -142,7 +163,7 @@ def test_somebody_elses_password_is_never_used(bench: Any, shell: Shell) -> None
         await bench.api.create(kinds.SECRETS, theirs, field_manager="them")
         await shell.apply(cluster)
         await bench.api.delete(kinds.SECRETS, "shop", "demo-internal")
-        assert await shell.apply(cluster) == Applied()
+        assert await shell.apply(cluster) == DONE
 
     bench.run(scenario())
     made_ = bench.one(kinds.SECRETS, "demo-internal")["data"]["password"]
@@ -196,7 +217,7 @@ def test_a_cluster_that_is_applied_again_adopts_what_it_left(
         await shell.apply(cluster)
         uids = {}
         for kind in build.KINDS:
-            for one in bench.api.all_of(kind):
+            for one in own(bench, kind):
                 patch = {"metadata": {"ownerReferences": left_behind(owner)}}
                 await bench.api.patch(
                     kind, "shop", one["metadata"]["name"], patch, field_manager="gc"
@@ -204,13 +225,13 @@ def test_a_cluster_that_is_applied_again_adopts_what_it_left(
                 uids[one["metadata"]["name"] + kind.kind] = one["metadata"]["uid"]
         password = bench.one(kinds.SECRETS, "demo-internal")["data"]
         another = Shell(bench)
-        assert await another.apply(cluster) == Applied()
+        assert await another.apply(cluster) == DONE
         assert bench.one(kinds.SECRETS, "demo-internal")["data"] == password
         return uids
 
     uids = bench.run(scenario())
     for kind in build.KINDS:
-        for one in bench.api.all_of(kind):
+        for one in own(bench, kind):
             assert uids[one["metadata"]["name"] + kind.kind] == one["metadata"]["uid"]
             (reference,) = one["metadata"]["ownerReferences"]
             assert reference["uid"] != "of-a-former-life"
