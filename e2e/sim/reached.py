@@ -79,6 +79,7 @@ WAITING: Final = (
     "chiplog_broker.metadata.standalone_acls",
     "chiplog_broker.metadata.standalone_quotas",
     "chiplog_broker.metadata.standalone_users",
+    "chiplog_broker.metadata.stored_list",
     "chiplog_broker.security.alerts",
     "chiplog_broker.security.audit",
     "chiplog_broker.security.authorization",

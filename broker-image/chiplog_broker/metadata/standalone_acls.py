@@ -1,12 +1,10 @@
 """The ACLs of a standalone broker: one file in the metadata directory, replaced atomically."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from chiplog_broker.metadata.standalone import read_fields
-from chiplog_broker.ports.checksum_line import with_checksum
+from chiplog_broker.metadata.stored_list import encode_list, read_list
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.security.authorization import (
     MAX_MATCHES,
@@ -102,8 +100,7 @@ class StandaloneAcls:
 
 def encode(acls: Sequence[Acl]) -> bytes:
     """The content of the file, with a checksum line."""
-    stored = {"acls": [encode_acl(acl) for acl in acls]}
-    return with_checksum((json.dumps(stored, separators=(",", ":")) + "\n").encode())
+    return encode_list("acls", map(encode_acl, acls))
 
 
 def encode_acl(acl: Acl) -> dict[str, str]:
@@ -120,15 +117,7 @@ def encode_acl(acl: Acl) -> dict[str, str]:
 
 def read_acls(disk: Disk) -> list[Acl]:
     """The stored ACLs; none if there is no file. Raises `ValueError` if it cannot be read."""
-    if not disk.exists(ACLS_FILE):
-        return []
-    (stored,) = read_fields(disk, ACLS_FILE, "acls")
-    try:
-        acls = [decode_acl(one) for one in stored]  # type: ignore[attr-defined] # a TypeError if so
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"metadata/{ACLS_FILE} was changed or is damaged ({error!r}): restore it from a backup"
-        ) from error
+    acls = read_list(disk, ACLS_FILE, "acls", decode_acl)
     for acl in acls:
         if why := why_not_an_acl(acl):
             raise ValueError(f"metadata/{ACLS_FILE} has an invalid ACL: {why}")

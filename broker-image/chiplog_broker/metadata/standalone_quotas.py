@@ -2,12 +2,10 @@
 atomically."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from chiplog_broker.metadata.standalone import read_fields
-from chiplog_broker.ports.checksum_line import with_checksum
+from chiplog_broker.metadata.stored_list import encode_list, read_list
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.security.quota_store import KnownQuotas
 from chiplog_broker.security.refusal import Refusal
@@ -66,28 +64,19 @@ class StandaloneQuotas:
 
 def encode(table: QuotaTable) -> bytes:
     """The content of the file, with a checksum line."""
-    stored = [
+    stored = (
         {
             "entity": {type_.value: name for type_, name in entity.parts().items()},
             "quotas": {quota.value: value for quota, value in values.items()},
         }
         for entity, values in table.entities.items()
-    ]
-    return with_checksum((json.dumps({"quotas": stored}, separators=(",", ":")) + "\n").encode())
+    )
+    return encode_list("quotas", stored)
 
 
 def read_quotas(disk: Disk) -> QuotaTable:
     """The stored quotas; none if there is no file. Raises `ValueError` if it cannot be read."""
-    if not disk.exists(QUOTAS_FILE):
-        return QuotaTable()
-    (stored,) = read_fields(disk, QUOTAS_FILE, "quotas")
-    try:
-        return QuotaTable(dict(decode(one) for one in stored))  # type: ignore[attr-defined] # a TypeError if so
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"metadata/{QUOTAS_FILE} was changed or is damaged ({error!r}): restore it from a "
-            "backup"
-        ) from error
+    return QuotaTable(dict(read_list(disk, QUOTAS_FILE, "quotas", decode)))
 
 
 def decode(stored: Mapping[str, Any]) -> tuple[Entity, Values]:

@@ -1,12 +1,10 @@
 """The users of a standalone broker: one file in the metadata directory, replaced atomically."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from chiplog_broker.metadata.standalone import read_fields
-from chiplog_broker.ports.checksum_line import with_checksum
+from chiplog_broker.metadata.stored_list import encode_list, read_list
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.security.refusal import Refusal
 from chiplog_broker.security.sasl import ANONYMOUS
@@ -67,30 +65,21 @@ class StandaloneUsers:
 
 def encode(verifiers: Verifiers) -> bytes:
     """The content of the file, with a checksum line."""
-    stored = [
+    stored = (
         {
             "name": name,
             "mechanism": mechanism.value,
             **credential_fields(credential),
         }
         for (mechanism, name), credential in verifiers.items()
-    ]
-    text = json.dumps({"credentials": stored}, separators=(",", ":")) + "\n"
-    return with_checksum(text.encode())
+    )
+    return encode_list("credentials", stored)
 
 
 def read_users(disk: Disk) -> Verifiers:
     """The stored credentials; none if there is no file. Raises `ValueError` if it cannot be
     read."""
-    if not disk.exists(USERS_FILE):
-        return {}
-    (stored,) = read_fields(disk, USERS_FILE, "credentials")
-    try:
-        return dict(decode(one) for one in stored)  # type: ignore[attr-defined] # a TypeError if so
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"metadata/{USERS_FILE} was changed or is damaged ({error!r}): restore it from a backup"
-        ) from error
+    return dict(read_list(disk, USERS_FILE, "credentials", decode))
 
 
 def decode(stored: Mapping[str, Any]) -> tuple[tuple[Mechanism, str], ScramCredential]:

@@ -8,8 +8,8 @@ statuses of brokers are read by more people than Secrets.
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from chiplog_broker.bounded_gather import bounded_gather
 from chiplog_broker.metadata.kubernetes.admin_requests import SEEN_WITHIN_S, AdminRequests
@@ -41,6 +41,8 @@ from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.scram import Mechanism
 from chiplog_wire.sealing import NONCE_BYTES, seal
 from chiplog_wire.verifiers import verifier_text
+
+K = TypeVar("K")
 
 MAX_CHUNK_LENGTH: Final = 48_000
 """Characters of the ACLs in one request to the operator, as JSON. The longest principal and the
@@ -106,25 +108,18 @@ class OperatorsUsers:
         self, changes: Sequence[CredentialChange], principal: str
     ) -> Mapping[str, Refusal]:
         """Store and delete credentials; returns those that were refused, by user."""
-        found = await bounded_gather(self._alter(change, principal) for change in changes)
-        return {
-            change.username: refusal
-            for change, refusal in zip(changes, found, strict=True)
-            if refusal is not None
-        }
+        return await refusals(
+            (change.username, self._alter(change, principal)) for change in changes
+        )
 
     async def alter_quotas(
         self, changes: Sequence[QuotaChange], principal: str, *, validate_only: bool
     ) -> Mapping[Entity, Refusal]:
         """Set and remove quotas; returns those that were refused, by entity."""
-        found = await bounded_gather(
-            self._alter_quotas(change, principal, validate_only=validate_only) for change in changes
+        return await refusals(
+            (change.entity, self._alter_quotas(change, principal, validate_only=validate_only))
+            for change in changes
         )
-        return {
-            change.entity: refusal
-            for change, refusal in zip(changes, found, strict=True)
-            if refusal is not None
-        }
 
     # -- ACLs
 
@@ -259,6 +254,18 @@ class OperatorsUsers:
             user = operation.name.removeprefix(USER_TYPE)
             why = f"{why}: see the conditions of User {user} in kubectl get users.chiplog.dev"
         return Refusal(outcome.code, why)
+
+
+async def refusals(
+    parts: Iterable[tuple[K, Coroutine[Any, Any, Refusal | None]]],
+) -> dict[K, Refusal]:
+    """Carry out the parts of a request; returns what was refused, by the keys of the parts."""
+    keys, changes = [], []
+    for key, change in parts:
+        keys.append(key)
+        changes.append(change)
+    found = await bounded_gather(changes)
+    return {key: refusal for key, refusal in zip(keys, found, strict=True) if refusal is not None}
 
 
 def chunks(acls: Iterable[Acl]) -> Iterator[list[Acl]]:

@@ -20,7 +20,6 @@ from chiplog_wire.scram import AuthenticationFailed
 
 MALFORMED: Final = "a message is malformed"
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
-ACKNOWLEDGEMENT: Final = b"\x01"
 MAX_MESSAGE_BYTES: Final = MAX_TOKEN_BYTES + 4 * 1024
 """A token with extensions, which are ignored."""
 
