@@ -24,7 +24,7 @@ def test_requests_of_a_muted_connection_start_when_its_time_is_over() -> None:
         feed(connection, frame(ApiKey.METADATA, 1) + frame(ApiKey.METADATA, 2)[:7])
         assert (service.started, transport.reading) == ([], False)
         async with asyncio.timeout(10):
-            while not service.started:  # noqa: ASYNC110 - nobody is told of it
+            while not service.started:  # noqa: ASYNC110 - nothing signals it
                 await asyncio.sleep(0.005)
         assert (service.started, transport.reading) == ([1], True)
         assert connection.peer.muted_until_s == 0
@@ -61,7 +61,7 @@ def test_a_shorter_time_after_a_change_of_quotas_is_not_the_longer_one_before() 
         feed(connection, frame(ApiKey.METADATA, 2))
         assert transport.reading is False
         async with asyncio.timeout(10):
-            while service.started != [1, 2]:  # noqa: ASYNC110 - nobody is told of it
+            while service.started != [1, 2]:  # noqa: ASYNC110 - nothing signals it
                 await asyncio.sleep(0.005)
 
     run(scenario())

@@ -111,7 +111,7 @@ def test_the_old_ca_is_removed_on_request_when_nobody_needs_it() -> None:
 
 
 def test_the_old_clients_ca_stays_while_a_broker_does_not_trust_the_new_one() -> None:
-    """Whoever has certificates that the operator did not issue."""
+    """Clients may have certificates that the operator did not issue."""
     new, old = (certificate(key, fingerprint=fingerprint(key)) for key in ("a", "old"))
     found = authority(new, old, asked={Request.REMOVE_OLD})
     for trusted, step in ((("old",), Step.NOTHING), (("a", "old"), Step.REMOVE_OLD)):
@@ -138,7 +138,7 @@ def test_who_has_no_valid_certificate_does_not_wait_for_brokers() -> None:
     assert why(issued(""), known) is Why.ISSUER
 
 
-def test_a_certificate_of_the_present_key_is_renewed_whoever_does_not_report() -> None:
+def test_a_certificate_of_the_present_key_is_renewed_though_brokers_do_not_report() -> None:
     """The old key may be wanted for months, in which a broker is down for days."""
     found = authority(certificate("b"), certificate("a"), key="b")
     down = Reporters.of({BrokerId(1): broker(1, shows(), fenced=True)})

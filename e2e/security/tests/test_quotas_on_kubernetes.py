@@ -19,7 +19,7 @@ LIMITED = user(NAME, "scram-sha-512", ("topic", TOPIC, ["Write", "Describe"]))
 
 
 def throttled_ms(settings: dict[str, Any]) -> int:
-    """The longest throttle time that librdkafka was told while it sent 200 kB to one partition."""
+    """The longest throttle time in answers to librdkafka while it sent 200 kB to one partition."""
     told = [0]
     producer = Producer(
         {

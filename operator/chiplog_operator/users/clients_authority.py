@@ -42,7 +42,7 @@ class ClientsCa:
         return () if facts is None else (facts.key_id, facts.fingerprints)
 
     def can_issue(self, now: datetime) -> bool:
-        """Whether there is a certificate to issue from, whoever trusts it."""
+        """Whether there is a certificate to issue from, trusted or not."""
         return self.material is not None and self.material.facts.current(now) is not None
 
     def why_waiting(self, now: datetime) -> str:
