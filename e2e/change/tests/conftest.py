@@ -12,9 +12,11 @@ from e2e.main.setting_up import NewTopic, cluster_in, new_topics
 NAMESPACE = "e2e-change"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTest]:
-    """`examples/orders.yaml` in a namespace of its own. Tests leave three brokers behind."""
+    """`examples/orders.yaml` in a namespace of its own. Tests leave three brokers behind.
+
+    It is removed before the tests of other lanes, so that it takes no CPU from them."""
     with cluster_in(target, NAMESPACE, example({}), operator=operator) as one:
         yield one
 

@@ -59,9 +59,10 @@ def files(target: Target) -> Files:
     return Files(kubectl, release, values())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(operator: Operator, files: Files) -> Iterator[BrokerClusterUnderTest]:
-    """A cluster in a namespace that admits restricted pods only; applied from files."""
+    """A cluster in a namespace that admits restricted pods only; applied from files. It is removed
+    before the tests of other lanes."""
     one = BrokerClusterUnderTest(files.kubectl, "dev")
 
     def set_up() -> None:

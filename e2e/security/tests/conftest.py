@@ -16,9 +16,9 @@ from e2e.security.secured import CLUSTER
 NAMESPACE = "e2e-security"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTest]:
-    """`secured.CLUSTER` in a namespace of its own."""
+    """`secured.CLUSTER` in a namespace of its own, removed before the tests of other lanes."""
     kubectl = Kubectl(target.kubeconfig, NAMESPACE)
     with (
         gateway_api(kubectl),
