@@ -101,11 +101,12 @@ def may_issue(authority: Authority, now: datetime, checked_by: Reporters | None 
 def certified_hosts(
     issued: Issued, running_since: datetime | None, now: datetime
 ) -> frozenset[str]:
-    """The hosts in a broker's certificate, if the broker certainly shows it: it was issued for long
-    enough, or before the broker's process started. `running_since` is None if no process runs: the
-    next one finds the certificate."""
+    """The hosts in a broker's certificate, if the broker certainly shows it: it reports so, or the
+    certificate was issued for long enough, or before the broker's process started. `running_since`
+    is None if no process runs: the next one finds the certificate."""
     is_found = running_since is None or issued.issued_at < running_since
-    return issued.hosts if is_found or now >= issued.issued_at + IN_PODS_WITHIN else frozenset()
+    is_time_over = now >= issued.issued_at + IN_PODS_WITHIN
+    return issued.hosts if issued.is_shown or is_found or is_time_over else frozenset()
 
 
 def hosts_of(

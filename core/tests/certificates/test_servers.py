@@ -1,6 +1,7 @@
 """The names and addresses that a broker's certificate is valid for."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
@@ -151,6 +152,8 @@ def test_a_broker_certainly_shows_a_certificate_after_a_while_or_a_start() -> No
     assert certified_hosts(issued, now + second, now + second) == issued.hosts
     assert certified_hosts(issued, now - second, now + IN_PODS_WITHIN) == issued.hosts
     assert certified_hosts(issued, None, now) == issued.hosts
+    assert certified_hosts(replace(issued, is_shown=True), now - second, now) == issued.hosts
+    assert not certified_hosts(replace(issued, is_shown=False), now - second, now)
 
 
 def test_an_address_is_no_name() -> None:

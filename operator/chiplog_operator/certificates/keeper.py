@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from chiplog_core.certificates.authority import Issued, Request
-from chiplog_core.certificates.reports import Reporters
+from chiplog_core.certificates.reports import Report, Reporters
 from chiplog_core.certificates.servers import (
     Why,
     certified_hosts,
@@ -139,10 +139,7 @@ class CertificateKeeper:
             reporters = Reporters.of(brokers, wanted=broker_ids)
             self._advance_authorities(held, cluster, reporters)
             self._issue(held, cluster, broker_ids, brokers, addresses)
-            held.certified = self._last[key] = replace(
-                self._certified(held, cluster, broker_ids),
-                replacements=self._replacements(held, cluster, reporters),
-            )
+            held.certified = self._last[key] = self._certified(held, cluster, broker_ids, reporters)
         return held.certified
 
     async def _current(self, key: ClusterKey, cluster: BrokerCluster) -> _Held:
@@ -172,7 +169,7 @@ class CertificateKeeper:
             return
         if wish.is_generated:
             shown = standing.shown(held.found.servers, cluster, reporters)
-            issued = standing.issued(held.found.servers, shown)
+            issued = standing.issued(held.found.servers, shown).values()
             held.found.cluster_ca = ca.advanced(wish.names.common_name, issued, wish.term, now)
 
     def _issue(
@@ -208,13 +205,17 @@ class CertificateKeeper:
         held.found.servers_fulfilled |= asked
 
     def _replacements(
-        self, held: _Held, cluster: BrokerCluster, reporters: Reporters
+        self,
+        held: _Held,
+        cluster: BrokerCluster,
+        shown: Mapping[BrokerId, Report],
+        reporters: Reporters,
     ) -> tuple[str, ...]:
         """Where the replacement of each CA stands, in words."""
         found = standing.replacements(
             held.found,
             held.wishes,
-            standing.shown(held.found.servers, cluster, reporters),
+            shown,
             self._issued_to_users.of(_key(cluster)),
             reporters,
             self._clock.now(),
@@ -222,10 +223,15 @@ class CertificateKeeper:
         return tuple(filter(None, found))
 
     def _certified(
-        self, held: _Held, cluster: BrokerCluster, broker_ids: Sequence[BrokerId]
+        self,
+        held: _Held,
+        cluster: BrokerCluster,
+        broker_ids: Sequence[BrokerId],
+        reporters: Reporters,
     ) -> Certified:
         """The decisions, as the rest of the operator needs them."""
         now = self._clock.now()
+        shown = standing.shown(held.found.servers, cluster, reporters)
         problems = tuple(_problems(held, now))
         lacking = [one for one in broker_ids if one not in held.found.servers]
         is_issued = held.found.cluster_ca is None or not lacking or not problems
@@ -240,7 +246,8 @@ class CertificateKeeper:
                 pem for pem in held.found.cluster_ca.pems if len(pem) <= MAX_CERTIFICATE_LENGTH
             )[:MAX_CERTIFICATES],
             expiries=_expiries(held, now),
-            servers={one: server.facts for one, server in held.found.servers.items()},
+            servers=standing.issued(held.found.servers, shown),
+            replacements=self._replacements(held, cluster, shown, reporters),
         )
 
 

@@ -43,12 +43,12 @@ def shown(
 
 def issued(
     servers: Mapping[BrokerId, LeafMaterial], reports: Mapping[BrokerId, Report]
-) -> tuple[Issued, ...]:
+) -> dict[BrokerId, Issued]:
     """The brokers' certificates, with what brokers report of them."""
-    return tuple(
-        replace(server.facts, is_shown=reports[broker_id].is_so)
+    return {
+        broker_id: replace(server.facts, is_shown=reports[broker_id].is_so)
         for broker_id, server in servers.items()
-    )
+    }
 
 
 def replacements(
@@ -68,7 +68,7 @@ def replacements(
                 owners="brokers",
                 secret=wish.names.certificate_secret,
                 authority=ca.facts,
-                issued=issued(found.servers, reports),
+                issued=tuple(issued(found.servers, reports).values()),
                 shown=tuple(reports.values()),
             ),
             now,

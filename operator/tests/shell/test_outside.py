@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
 
 from chiplog_core.certificates.servers import IN_PODS_WITHIN
 from chiplog_core.ids import BrokerId
@@ -117,7 +118,7 @@ def test_an_address_is_certified_and_then_advertised(bench: Any) -> None:
 
 
 def test_with_processes_that_have_an_older_certificate_it_takes_longer(bench: Any) -> None:
-    """A kubelet must first update the files in the pods."""
+    """A kubelet must first update the files in the pods, and these brokers report nothing."""
     found: dict[str, Any] = {}
     limit_s = IN_PODS_WITHIN.total_seconds()
 
@@ -145,6 +146,38 @@ def test_with_processes_that_have_an_older_certificate_it_takes_longer(bench: An
     assert found["waits"] == ("", [])
     assert found["later"] == ("192.0.2.2", ["192.0.2.100:9094"])
     assert found["ready"] == ("True", "Ready")
+
+
+def test_brokers_that_report_the_new_certificate_advertise_the_address_at_once(bench: Any) -> None:
+    found: dict[str, Any] = {}
+
+    async def report() -> None:
+        for number in (1, 2, 3):
+            (shown,) = certificates(bench, "demo-broker-certs", f"{number}.crt")
+            reported = {"listener": "lb", "fingerprint": shown.fingerprint(SHA256()).hex()}
+            await bench.brokers[number]._patch_status({"listenerCertificates": [reported]})
+
+    async def scenario() -> None:
+        async with bench.running():
+            await prepare(bench)
+            await bench.apply_cluster(listeners=[BALANCED])
+            await bench.clock.advance(3)
+            await run_pods(bench)
+            await bench.start_brokers()
+            await bench.live(3)
+            await report()
+            await give_addresses(bench, "192.0.2")
+            await bench.live(9)
+            found["certified"] = certified(bench, 2)
+            found["waits"] = advertised(bench, 2), bootstrap(bench)
+            await report()
+            await bench.live(3)
+            found["reported"] = advertised(bench, 2), bootstrap(bench)
+
+    bench.run(scenario())
+    assert found["certified"] == {"192.0.2.2", "192.0.2.100"}
+    assert found["waits"] == ("", [])
+    assert found["reported"] == ("192.0.2.2", ["192.0.2.100:9094"])
 
 
 def test_what_a_listener_and_a_broker_leave_behind_goes(bench: Any, shell: Shell) -> None:
