@@ -1,6 +1,9 @@
 """The clients of a run (producers, readers, consumer groups) and the history they produce."""
 
+import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -17,6 +20,9 @@ from e2e.sim.history import Event, History, Kind, Span
 PARTITIONS = 6
 WARM_LIMIT_S = 120
 CATCH_UP_LIMIT_S = 60
+NICENESS = 5
+"""Of all clients. In reality they run on other machines, so they should not take CPU from brokers,
+as librdkafka's threads do that spin while a partition has no leader."""
 
 
 class Client(Protocol):
@@ -68,6 +74,8 @@ class Workload:
         ]
         self.groups = Groups(bootstrap, ledger, directory)
         self.history = History()
+        # Processes that a thread starts end with it, so it must outlive them.
+        self.starter = ThreadPoolExecutor(1, initializer=lower_priority)
         self.is_abandoned = False
         self.warm_s = self.stopped_s = 0.0
         """When all producers had answers, and when they were asked to stop; seconds of the run."""
@@ -75,14 +83,17 @@ class Workload:
         """When the cluster had recovered from the last fault; None while faults may follow."""
 
     def __enter__(self) -> Self:
-        for one in self.everybody():
-            one.start()
+        self.starter.submit(self.start).result()
         try:
             self.wait_warm()
         except BaseException:
             self.abandon()
             raise
         return self
+
+    def start(self) -> None:
+        for one in self.everybody():
+            one.start()
 
     def everybody(self) -> tuple[Client, ...]:
         return (*self.producers, *self.readers, self.groups)
@@ -127,6 +138,7 @@ class Workload:
             self.abandon()
         if not self.is_abandoned:
             self.finish()
+        self.starter.shutdown()
 
     def finish(self) -> None:
         """Stop the producers, read the topic, wait for readers and groups, and complete the
@@ -205,3 +217,8 @@ class Workload:
             for value in self.java.values()
             if value in places
         ]
+
+
+def lower_priority() -> None:
+    """Lower the priority of this thread, which threads and processes that it starts inherit."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
