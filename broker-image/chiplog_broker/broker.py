@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from chiplog_broker.security.oauth.signing_keys import KeySource
     from chiplog_broker.server.exposition.scrape import Exposition
     from chiplog_broker.server.inquiries import InquiryServer
+    from chiplog_broker.server.operator_tls import OperatorTls
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,8 @@ class Broker:
     inquiries: "InquiryServer | None" = None
     """Answers the operator's inquiries; None for a standalone broker, or without the secret that
     authenticates the operator."""
+    operator_tls: "OperatorTls | None" = None
+    """How inquiries are answered with TLS; None if they are answered in plain text."""
     api_server_keys: "KeySource | None" = None
     """The keys for tokens of ServiceAccounts; None for a standalone broker."""
     first_users: Sequence[CredentialChange] = ()
@@ -439,7 +442,7 @@ class Broker:
                 self.requests,
                 self._audit,
             )
-            for listener in self._with_logins()
+            for listener in map(self._with_plain_text, self._with_logins())
         ]
         endpoints = {}
         for acceptor in acceptors:
@@ -461,6 +464,13 @@ class Broker:
         self._exit_stack.push_async_callback(self._coordinator.close)
         self._exit_stack.callback(pacing.stop)
         self._answer_inquiries(parts)
+
+    def _with_plain_text(self, listener: Listener) -> Listener:
+        """The listener; the internal one does without TLS while a broker uses plain text still, or
+        again."""
+        if not listener.is_internal:
+            return listener
+        return replace(listener, accepts_plain_text=lambda: self._cluster.has_plain_brokers)
 
     def _with_logins(self) -> list[Listener]:
         """The listeners; those with mechanisms of SASL let users log in. Raises `CannotStart`."""

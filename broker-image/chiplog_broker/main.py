@@ -22,21 +22,24 @@ from chiplog_broker.first_users import first_user
 from chiplog_broker.full_collections import FullCollections
 from chiplog_broker.logging_setup import set_up
 from chiplog_broker.process import keep_freed_memory, raise_open_file_limit
-from chiplog_broker.server.http import serve_health, serve_metrics
+from chiplog_broker.server.http import serve_health, serve_inquiries, serve_metrics
 from chiplog_core.ids import MAX_BROKER_ID
+from chiplog_core.naming.ports import OPERATOR as OPERATOR_PORT
 from chiplog_core.version import VERSION
 
 logger = logging.getLogger(__name__)
 
 MAX_PORT = 65535
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - only the operator's certificate is accepted there
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The addresses for probes and for Prometheus."""
+    """The addresses for probes, for Prometheus and for the operator."""
 
     health: tuple[str, int]
     metrics: tuple[str, int]
+    operator: tuple[str, int] = (EVERY_ADDRESS, OPERATOR_PORT)
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -92,6 +95,19 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         help="directory with the files username and password for the internal listener",
     )
     member.add_argument(
+        "--internal-tls",
+        metavar="DIR",
+        type=Path,
+        help="directory with the files tls.crt, tls.key and ca.crt, for TLS with other brokers and "
+        "the operator",
+    )
+    member.add_argument(
+        "--operator-address",
+        default=f"{EVERY_ADDRESS}:{OPERATOR_PORT}",
+        metavar="HOST:PORT",
+        help="address for the operator's requests if there is TLS (%(default)s)",
+    )
+    member.add_argument(
         "--termination-log",
         metavar="FILE",
         type=Path,
@@ -122,7 +138,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
-MEMBER_OPTIONS = ("broker_id", "data", "kubeconfig", "namespace", "credentials")
+MEMBER_OPTIONS = ("broker_id", "data", "kubeconfig", "namespace", "credentials", "internal_tls")
 
 
 def check_mode(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -153,6 +169,7 @@ def main() -> None:
         addresses = Addresses(
             host_and_port("--health-address", options.health_address),
             host_and_port("--metrics-address", options.metrics_address),
+            host_and_port("--operator-address", options.operator_address),
         )
         if options.cluster is not None:
             from chiplog_broker.member import member  # noqa: PLC0415 - standalone starts without
@@ -195,8 +212,14 @@ async def serve(broker: Broker, addresses: Addresses) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopping.set)
     async with AsyncExitStack() as begun:
-        health = await serve_health(broker.health, *addresses.health, broker.inquiries)
+        inquiries, tls = broker.inquiries, broker.operator_tls
+        health = await serve_health(
+            broker.health, *addresses.health, inquiries if tls is None else None
+        )
         begun.push_async_callback(health.cleanup)
+        if inquiries is not None and tls is not None:
+            operator = await serve_inquiries(inquiries, tls, *addresses.operator)
+            begun.push_async_callback(operator.cleanup)
         stop = loop.create_task(stopping.wait())
         start = loop.create_task(broker.start())
         await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)

@@ -3,6 +3,8 @@
 import argparse
 import logging
 import os
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from chiplog_broker.broker import Broker
@@ -18,14 +20,19 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.machine import SystemMachine
 from chiplog_broker.ports.net import Net, SystemNet
 from chiplog_broker.security.credentials import FileCredentials, Keyring
+from chiplog_broker.security.listener_security import ClientAuth, TlsSettings
+from chiplog_broker.security.tls import TlsFiles, client_context
 from chiplog_broker.server.inquiries import InquiryServer
+from chiplog_broker.server.operator_tls import OperatorTls
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming.peers import is_broker, is_operator
 from chiplog_core.version import VERSION
 from chiplog_kube.connection import Connection, NoConnection
 from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 
 CREDENTIALS = Path("/etc/chiplog-internal")
+INTERNAL_TLS = Path("/etc/chiplog-internal-tls")
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a pod's addresses are all its own
 
 
@@ -71,17 +78,22 @@ def member(
     )
     bound = member_listeners(config)
     dialer = None
+    tls = internal_tls(options.internal_tls, process)
     if credentials is not None:
         keyring = Keyring(credentials, ports.rng)
         # The operator determines the advertised address, so none is given.
-        bound.append(internal_listener("", keyring, host=internal_host))
+        bound.append(internal_listener("", keyring, tls=tls, host=internal_host))
         name = f"broker-{options.broker_id}"
-        dialer = Dialer((net or SystemNet()).connect, ports.rng, credentials, name)
+        files = None if tls is None else TlsFiles(tls, ports.clock, client_context)
+        connect = (net or SystemNet()).connect
+        dialer = Dialer(connect, ports.rng, credentials, name, tls=files)
     broker = Broker(ports, config, bound, str(options.data / "data"), membership, dialer)
     broker.api_server_keys = ApiServerKeys(api.document)
     if credentials is not None:
         broker.waits_for_others = True
         broker.inquiries = InquiryServer(process.incarnation, ports.clock, credentials)
+        if tls is not None:
+            broker.operator_tls = OperatorTls.of(of_operator(tls, process), ports.clock)
     return broker
 
 
@@ -102,3 +114,25 @@ def internal_credentials(directory: Path | None, clock: Clock) -> FileCredential
     if directory is None and not CREDENTIALS.is_dir():
         return None
     return FileCredentials(directory or CREDENTIALS, clock)
+
+
+def internal_tls(directory: Path | None, process: Process) -> TlsSettings | None:
+    """The files for connections with other brokers. `directory` is that of `--internal-tls`;
+    without it the one mounted into a pod is used. None if there is neither."""
+    if directory is None and not INTERNAL_TLS.is_dir():
+        return None
+    location = directory or INTERNAL_TLS
+    return TlsSettings(
+        location,
+        location,
+        ClientAuth.REQUIRED,
+        keystore_key="--internal-tls",
+        truststore_key="--internal-tls",
+        is_admitted=partial(is_broker, cluster=process.cluster, namespace=process.namespace),
+    )
+
+
+def of_operator(tls: TlsSettings, process: Process) -> TlsSettings:
+    """The same files, for connections of the operator only."""
+    names = {"cluster": process.cluster, "namespace": process.namespace}
+    return replace(tls, is_admitted=partial(is_operator, **names))

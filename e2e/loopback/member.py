@@ -17,6 +17,7 @@ import sys
 from asyncio import BaseProtocol
 from collections.abc import Mapping
 from pathlib import Path
+from ssl import SSLContext
 from typing import TypeVar
 
 import uvloop
@@ -39,8 +40,8 @@ class NamedNet(SystemNet):
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
 
-    async def connect(self, protocol: P, host: str, port: int) -> P:
-        return await super().connect(protocol, self.names.get(host, host), port)
+    async def connect(self, protocol: P, host: str, port: int, tls: SSLContext | None = None) -> P:
+        return await super().connect(protocol, self.names.get(host, host), port, tls)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from chiplog_broker.server.inquiries import Inquiries
 from chiplog_core.model.group_exchange import request_from_body, to_body
 from chiplog_core.observed.processes import Identity
-from chiplog_operator.groups.port import NoAnswer
+from chiplog_operator.groups.port import Access, NoAnswer
 from e2e.sim.kubelet import Node
 from e2e.sim.network import Network
 
@@ -45,10 +45,10 @@ class SimGroupsPort:
         self._network = network
         self._nodes = nodes
 
-    async def ask(self, process: Identity, secret: str, path: str, body: bytes) -> bytes:
+    async def ask(self, process: Identity, access: Access, path: str, body: bytes) -> bytes:
         """Ask a broker's process. Raises `NoAnswer` if it is not reached, has ended, is another
         one, or does not answer in time."""
-        del secret
+        del access
         await asyncio.sleep(self._network.delay_s())
         node = self._nodes.get(int(process.broker_id))
         if node is None or not self._is_open(node):

@@ -47,6 +47,7 @@ from chiplog_operator.certificates.keeper import (
     CertificateKeeper,
     Certified,
 )
+from chiplog_operator.certificates.own import OwnCertificates
 from chiplog_operator.certificates.wishes import needs_certificates
 from chiplog_operator.claim_owners import ClaimOwners
 from chiplog_operator.claim_patches import patch_claim
@@ -136,6 +137,7 @@ class Applier:
         broker_image: str,
         operator_namespace: str = "",
         issued_to_users: IssuedToUsers | None = None,
+        own_certificates: OwnCertificates | None = None,
     ) -> None:
         self._api = api
         self._caches = caches
@@ -146,7 +148,7 @@ class Applier:
         self._known: dict[ClusterKey, _Known] = {}
         self._claim_owners = ClaimOwners(api, caches, authority)
         self._tls_routes = TlsRoutes(api, clock, authority)
-        self._certificates = CertificateKeeper(api, clock, issued_to_users)
+        self._certificates = CertificateKeeper(api, clock, issued_to_users, own_certificates)
 
     def revisions(
         self, cluster: BrokerCluster | None, brokers: Iterable[BrokerId]

@@ -15,6 +15,7 @@ from chiplog_kube.kinds import Kind
 from chiplog_operator.apply import Applier
 from chiplog_operator.caches import JOB_KINDS, USER_KINDS, Caches
 from chiplog_operator.certificates.issued_to_users import IssuedToUsers
+from chiplog_operator.certificates.own import OwnCertificates
 from chiplog_operator.changes import Changes
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
@@ -128,7 +129,8 @@ class System:
             clock=clock,
             changed=changes.processes,
         )
-        passwords = Passwords(api)
+        own_certificates = OwnCertificates()
+        passwords = Passwords(api, own_certificates)
         executor = Executor(
             api,
             self.caches,
@@ -153,6 +155,7 @@ class System:
                 broker_image=settings.broker_image,
                 operator_namespace=settings.operator_namespace,
                 issued_to_users=issued_to_users,
+                own_certificates=own_certificates,
             ),
             clock=clock,
             meter=meter,

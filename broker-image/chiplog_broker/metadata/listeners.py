@@ -1,5 +1,6 @@
 """The listeners of a broker, with the addresses that they advertise."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from chiplog_broker.security.credentials import Keyring
@@ -9,6 +10,11 @@ from chiplog_broker.security.sasl import Logins
 
 INTERNAL_NAME = "internal"
 INTERNAL_PORT = 9091
+
+
+def never() -> bool:
+    """No client may do without TLS."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,8 @@ class Listener:
     """How its clients must log in; without it they need not."""
     tls: TlsSettings | None = None
     """How it uses TLS; None for plain text."""
+    accepts_plain_text: Callable[[], bool] = field(default=never, compare=False, repr=False)
+    """Whether clients of a listener with TLS may do without it at present."""
     is_internal: bool = False
     """Whether its clients are processes of this cluster, with the permissions of brokers."""
     mechanisms: tuple[str, ...] = ()
@@ -41,6 +49,7 @@ def internal_listener(
     advertised_host: str,
     keyring: Keyring,
     *,
+    tls: TlsSettings | None = None,
     host: str = "0.0.0.0",  # noqa: S104 - all clients of this listener must log in
     port: int = INTERNAL_PORT,
 ) -> Listener:
@@ -50,5 +59,5 @@ def internal_listener(
     must not keep brokers from each other.
     """
     return Listener(
-        INTERNAL_NAME, host, port, advertised_host, port, logins=keyring, is_internal=True
+        INTERNAL_NAME, host, port, advertised_host, port, logins=keyring, tls=tls, is_internal=True
     )

@@ -137,6 +137,8 @@ class BrokerView:
     rack: str | None
     endpoints: Mapping[str, tuple[str, int]]
     """Listener name -> advertised host and port."""
+    uses_tls: bool = False
+    """Whether other brokers connect to it with TLS."""
 
     def on(self, listener: str) -> NodeEndpoint | None:
         """The broker's address on this listener; None if it does not have the listener."""
@@ -170,6 +172,12 @@ class ClusterView:
 
     def __len__(self) -> int:
         return len(self._topics)
+
+    @property
+    def has_plain_brokers(self) -> bool:
+        """Whether a live broker uses plain text with the others: they all did before the cluster
+        had certificates, and older versions do."""
+        return not all(broker.uses_tls for broker in self.brokers.values())
 
     def topic(self, name: str) -> TopicView | None:
         return self._topics.get(name)

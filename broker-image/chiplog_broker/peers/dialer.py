@@ -1,10 +1,12 @@
 """Opens a connection to another broker's internal listener: connect, agree on versions, log in.
 
-Each end proves that it knows the cluster's password (SCRAM), so the peer belongs to this cluster
-even if an address is in use by another process now.
+With TLS, each end shows a certificate, and the host in that of the other broker is checked. With or
+without it, each end proves that it knows the cluster's password (SCRAM), so the peer belongs to this
+cluster even if an address is in use by another process now.
 """
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -12,6 +14,7 @@ from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.security.credentials import Credentials, CredentialSource
+from chiplog_broker.security.tls import TlsFiles
 from chiplog_wire.client.errors import NoCommonVersion, OpeningRefused
 from chiplog_wire.client.opening import opening
 from chiplog_wire.protocol.apis import ApiKey
@@ -27,7 +30,7 @@ from chiplog_wire.scram import (
 MECHANISM: Final = Mechanism.SCRAM_SHA_512
 
 # `Net.connect`, or a replacement in tests. Raises `OSError`.
-Connect = Callable[[PeerConnection, str, int], Awaitable[PeerConnection]]
+Connect = Callable[[PeerConnection, str, int, ssl.SSLContext | None], Awaitable[PeerConnection]]
 
 
 class Dialer:
@@ -40,41 +43,55 @@ class Dialer:
         credentials: CredentialSource,
         client_id: str,
         max_answer_bytes: int = SOCKET_REQUEST_MAX_BYTES,
+        tls: TlsFiles | None = None,
     ) -> None:
+        """Without `tls`, this broker has no certificate and connects in plain text only."""
         self._connect = connect
         self._rng = rng
         self._credentials = credentials
         self._client_id = client_id
         self._max_answer_bytes = max_answer_bytes
+        self._tls = tls
 
-    async def dial(self, host: str, port: int, timeout_s: float) -> PeerConnection:
-        """Connect and log in as a broker, within `timeout_s`. Raises `PeerError`."""
+    async def dial(
+        self, host: str, port: int, timeout_s: float, *, has_tls: bool = False
+    ) -> PeerConnection:
+        """Connect and log in as a broker, within `timeout_s`. `has_tls` says whether the peer uses
+        TLS with brokers that can. Raises `PeerError`."""
+        tls = self._tls.current().context if has_tls and self._tls is not None else None
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._dial(host, port, timeout_s)
+                return await self._dial(host, port, tls, timeout_s)
         except TimeoutError:
             raise PeerTimedOut(
                 f"{host}:{port} did not accept the login within {timeout_s:g} s"
             ) from None
 
-    async def _dial(self, host: str, port: int, timeout_s: float) -> PeerConnection:
+    async def _dial(
+        self, host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float
+    ) -> PeerConnection:
         """Connect with the newest password; if the peer refuses it, with the previous one: a peer
         may know a changed password earlier or later than this broker."""
         *newer, oldest = self._credentials.accepted()
         for user in newer:
             try:
-                return await self._dial_as(user, host, port, timeout_s)
+                return await self._dial_as(user, host, port, tls, timeout_s)
             except PeerRefused:
                 continue
-        return await self._dial_as(oldest, host, port, timeout_s)
+        return await self._dial_as(oldest, host, port, tls, timeout_s)
 
     async def _dial_as(
-        self, user: Credentials, host: str, port: int, timeout_s: float
+        self,
+        user: Credentials,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        timeout_s: float,
     ) -> PeerConnection:
         """Connect and log in as this user. Raises `PeerError`; then the connection is closed."""
         connection = PeerConnection(self._client_id, UNAUTHENTICATED_MAX_BYTES)
         try:
-            await self._connect(connection, host, port)
+            await self._connect(connection, host, port, tls)
             await open_up(connection, lambda: self._scram(user), timeout_s)
         except OSError as error:
             raise PeerUnreachable(f"{host}:{port}: {error.strerror or error}") from error

@@ -112,7 +112,9 @@ class Spreading:
             existing = self._connections.get(node)
             if existing is not None and existing.is_open:
                 return existing
-            connection = await self._dialer.dial(node.host, node.port, WITHIN_S)
+            broker = self._cluster.brokers.get(node.node_id)
+            has_tls = broker is not None and broker.uses_tls
+            connection = await self._dialer.dial(node.host, node.port, WITHIN_S, has_tls=has_tls)
             self._connections[node] = connection
             return connection
 

@@ -261,9 +261,11 @@ class LeaderFetcher:
         """A new connection to the leader's internal listener. Raises `PeerError`."""
         broker = self._parts.cluster.brokers.get(self._leader_id)
         node = None if broker is None else broker.on(INTERNAL_NAME)
-        if node is None:
+        if broker is None or node is None:
             raise PeerUnreachable(f"broker {self._leader_id} has no address yet")
-        return await self._parts.dialer.dial(node.host, node.port, DIAL_TIMEOUT_S)
+        return await self._parts.dialer.dial(
+            node.host, node.port, DIAL_TIMEOUT_S, has_tls=broker.uses_tls
+        )
 
     async def _disconnected(self, why: Exception) -> None:
         """Close the connection after a failed request, and pause."""

@@ -1,7 +1,7 @@
 """The security of listeners in a broker's configuration, under Kafka's keys."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -78,9 +78,12 @@ class TlsSettings:
     certificates."""
     client_auth: ClientAuth = ClientAuth.NONE
     protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
-    keystore_key: str = SSL_KEYSTORE_LOCATION.name
-    """The key in the file that names `keystore`, for messages."""
+    keystore_key: str = f"{FILE}[{SSL_KEYSTORE_LOCATION.name}]"
+    """Where `keystore` is set, for messages."""
     truststore_key: str = SSL_TRUSTSTORE_LOCATION.name
+    is_admitted: Callable[[Collection[str]], bool] | None = field(default=None, compare=False)
+    """Whether a client is let in whose certificate, of a trusted CA, has these DNS names; None if
+    every one is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +230,6 @@ def _tls_settings(config: Mapping[str, str], name: str, protocol: SecurityProtoc
         Path(truststore) if truststore and client_auth is not ClientAuth.NONE else None,
         client_auth,
         listener_value(config, name, SSL_ENABLED_PROTOCOLS) or (),
-        keystore_key,
+        f"{FILE}[{keystore_key}]",
         truststore_key,
     )

@@ -1,4 +1,4 @@
-"""The certificate that a listener serves, and the CAs that it trusts, from files that may change.
+"""The certificate that a process shows, and the CAs that it trusts, from files that may change.
 
 How an `Acceptor` uses it:
 
@@ -7,18 +7,19 @@ How an `Acceptor` uses it:
 
 Nothing has to be started or stopped. The files are looked at when a client connects, once a second
 at most. Each change makes a new `ssl.SSLContext`: a CA cannot be removed from one that exists.
-Connections keep the context that they were accepted with.
+Connections keep the context that they were accepted with. A `Dialer` does the same with
+`client_context`.
 """
 
 import hashlib
 import logging
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.ports.clock import Clock
@@ -50,9 +51,13 @@ VERIFY_MODES: Final = {
 # about 15 KB each (measured). Python cannot switch that off. So a context is replaced when it has
 # this many; connections may keep the old one, which must not hold more than they do themselves.
 MAX_CACHED_SESSIONS: Final = 32
+# A message has at most this many names of a certificate.
+MAX_NAMED: Final = 3
 
 WITHOUT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
 """OpenSSL's reasons for a client that begins with something else than TLS."""
+NewContext = Callable[[TlsSettings], ssl.SSLContext]
+"""Makes a context without certificates: `server_context` or `client_context`."""
 _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
 )
@@ -73,11 +78,15 @@ class Generation:
 
 
 class TlsFiles:
-    """The files of one listener."""
+    """The files of one listener, or of the connections to other brokers."""
 
-    def __init__(self, settings: TlsSettings, clock: Clock) -> None:
-        """Read the files. Raises `CannotStart` if they cannot be used."""
+    def __init__(
+        self, settings: TlsSettings, clock: Clock, new_context: NewContext | None = None
+    ) -> None:
+        """Read the files; contexts are those of a server by default. Raises `CannotStart` if they
+        cannot be used."""
         self._settings = settings
+        self._new_context = new_context or server_context
         self._clock = clock
         self._read_s = clock.monotonic_s()
         self._failures = 0
@@ -85,7 +94,7 @@ class TlsFiles:
         self._why_failed = ""
         try:
             self._content = read_content(settings)
-            self._current = generation(settings, self._content)
+            self._current = generation(settings, self._content, self._new_context)
         except (OSError, ValueError) as problem:
             raise CannotStart(_remedy(settings, reason(problem))) from problem
 
@@ -112,7 +121,7 @@ class TlsFiles:
             if content == self._content and not is_full:
                 self._failures = 0
                 return
-            found = generation(self._settings, content)
+            found = generation(self._settings, content, self._new_context)
         except (OSError, ValueError) as problem:
             # The files in memory stay in use: a Secret that is written in two steps, or a broken
             # mount, must not keep clients out.
@@ -138,7 +147,7 @@ class TlsFiles:
             if content == self._content and not is_full:
                 return
             with in_memory(content.chain) as chain, in_memory(content.key) as key:
-                found = context_of(self._settings, content, (chain, key))
+                found = context_of(self._settings, content, (chain, key), self._new_context)
         except (OSError, ValueError):
             return  # it was logged
         self._use(content, found)
@@ -187,17 +196,20 @@ def truststore_file(location: Path) -> Path:
     return location / "ca.crt" if location.is_dir() else location
 
 
-def generation(settings: TlsSettings, content: Content) -> Generation:
+def generation(settings: TlsSettings, content: Content, new_context: NewContext) -> Generation:
     """Create a context of what the files have. Raises `OSError` or `ValueError` if that cannot be
     used, for example if the key does not belong to the certificate."""
-    found = context_of(settings, content, keystore_files(settings.keystore))
+    found = context_of(settings, content, keystore_files(settings.keystore), new_context)
     if read_content(settings) != content:
         raise ValueError("the files have changed while they were read")
     return found
 
 
 def context_of(
-    settings: TlsSettings, content: Content, keystore: tuple[str | Path, str | Path]
+    settings: TlsSettings,
+    content: Content,
+    keystore: tuple[str | Path, str | Path],
+    new_context: NewContext,
 ) -> Generation:
     """As `generation`, with the certificate chain and the key from these two files, which have the
     same content."""
@@ -219,21 +231,33 @@ def context_of(
     )
 
 
-def new_context(settings: TlsSettings) -> ssl.SSLContext:
+def server_context(settings: TlsSettings) -> ssl.SSLContext:
     """A context of a server without certificates.
 
     Sessions are not resumed by tickets: they would let a client in whose CA was removed.
     """
     context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
+    _restrict(context, settings)
+    context.num_tickets = 0
+    context.verify_mode = VERIFY_MODES[settings.client_auth]
+    return context
+
+
+def client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """A context without certificates of a client that verifies the server and its host name."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _restrict(context, settings)
+    return context
+
+
+def _restrict(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Allow only the versions of the settings, and safe ciphers."""
     versions = [VERSIONS[name] for name in settings.protocols]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     context.set_ciphers(CIPHERS)
     context.options |= OPTIONS
-    context.num_tickets = 0
-    context.verify_mode = VERIFY_MODES[settings.client_auth]
     # A CA between may be trusted without its root, as in Java's truststores.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    return context
 
 
 def certificates_of(pem: bytes) -> Sequence[bytes]:
@@ -259,6 +283,18 @@ def principal_of(connection: ssl.SSLObject | None, now_s: float) -> str:
     return f"User:{distinguished_name(certificate)}"
 
 
+def check_names(connection: ssl.SSLObject | None, settings: TlsSettings) -> None:
+    """Raise `ValueError` if the client of a complete handshake is not admitted by the names in its
+    certificate."""
+    if settings.is_admitted is None:
+        return
+    certificate: Mapping[str, Any] = (connection and connection.getpeercert()) or {}
+    found = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"]
+    if not settings.is_admitted(found):
+        names = ", ".join(found[:MAX_NAMED]) or "no name"
+        raise ValueError(f"the certificate, with {names}, is not of a process that may connect")
+
+
 def reason(problem: Exception) -> str:
     """Why a file cannot be used."""
     if isinstance(problem, ssl.SSLError) and problem.reason in WITHOUT_TLS:
@@ -271,7 +307,7 @@ def reason(problem: Exception) -> str:
 def _remedy(settings: TlsSettings, problem: str) -> str:
     """The message for files that cannot be used."""
     text = (
-        f"server.properties[{settings.keystore_key}] {settings.keystore} cannot be used "
+        f"{settings.keystore_key} {settings.keystore} cannot be used "
         f"({problem}): it must be a PEM file with a key and its certificate chain, or a directory "
         "with tls.crt and tls.key"
     )

@@ -1,5 +1,5 @@
-"""HTTP: probes, `/incarnation` and the operator's signed inquiries on one port, `/metrics` on
-another."""
+"""HTTP: probes and `/incarnation` on one port, `/metrics` on another, and the operator's signed
+inquiries on a third one with TLS. Without certificates they are on the first one."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
     from chiplog_broker.server.exposition.scrape import Exposition
     from chiplog_broker.server.inquiries import InquiryServer
+    from chiplog_broker.server.operator_tls import OperatorTls
 
 METRICS_CONNECTIONS: Final = 16
 PROBE_CONNECTIONS: Final = 64
+OPERATOR_CONNECTIONS: Final = 16
 
 Answer = Callable[[], tuple[bool, str]]
 """Returns whether a probe passes, and a text."""
@@ -42,6 +44,17 @@ async def serve_health(
     if inquiries is not None:
         inquiries.serve_in(app)
     return await start(app, guards, host, port)
+
+
+async def serve_inquiries(
+    inquiries: "InquiryServer", tls: "OperatorTls", host: str, port: int
+) -> "web.AppRunner":
+    """Answer inquiries of the operator, which must show its certificate, until the returned runner
+    is cleaned up. Raises `CannotStart`."""
+    guards = Guards(Bounds(OPERATOR_CONNECTIONS, inquiries.max_body_bytes))
+    app = application(guards)
+    inquiries.serve_in(app)
+    return await start(app, guards, host, port, tls)
 
 
 async def serve_metrics(exposition: "Exposition", host: str, port: int) -> "web.AppRunner":
@@ -85,21 +98,29 @@ def application(guards: Guards) -> "web.Application":
     )
 
 
-async def start(app: "web.Application", guards: Guards, host: str, port: int) -> "web.AppRunner":
+async def start(
+    app: "web.Application", guards: Guards, host: str, port: int, tls: "OperatorTls | None" = None
+) -> "web.AppRunner":
     """Serve an application on an address. Raises `CannotStart` if the address cannot be used."""
     from aiohttp import web  # noqa: PLC0415
 
     from chiplog_broker.server.guarded_site import GuardedSite  # noqa: PLC0415
+    from chiplog_broker.server.operator_site import OperatorSite  # noqa: PLC0415
 
     # `/incarnation` never completes its answer: cancel its handler when the client disconnects.
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
     await runner.setup()
+    site: web.BaseSite
+    if tls is None:
+        site = GuardedSite(runner, guards, host, port)
+    else:
+        site = OperatorSite(runner, guards, tls, host, port)
     try:
-        await GuardedSite(runner, guards, host, port).start()
+        await site.start()
     except OSError as error:
         await runner.cleanup()
         raise CannotStart(
             f"{host}:{port} cannot be used: {error.strerror or error}; stop the program that uses "
-            "it, or choose another address for probes and metrics"
+            "it, or choose another address for it"
         ) from error
     return runner

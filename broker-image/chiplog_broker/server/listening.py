@@ -14,7 +14,7 @@ from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.security.audit import AuditLog, FailedLogin
 from chiplog_broker.security.sasl import ANONYMOUS, SaslSession
-from chiplog_broker.security.tls import TlsFiles, principal_of
+from chiplog_broker.security.tls import TlsFiles, check_names, principal_of
 from chiplog_broker.security.users import Change
 from chiplog_broker.server.connection import Connection
 from chiplog_broker.server.dispatch import Dispatcher
@@ -24,6 +24,7 @@ from chiplog_broker.server.memory import Account
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 from chiplog_broker.server.tls_accepting import BACKLOG, MAX_HANDSHAKES, TlsDoor
+from chiplog_broker.server.tls_sending import is_encrypted
 from chiplog_core.client_quotas.table import QuotaTable
 from chiplog_wire.protocol.errors import ProtocolViolation
 from chiplog_wire.protocol.framing import UNAUTHENTICATED_MAX_BYTES
@@ -93,7 +94,8 @@ class Acceptor:
         if socket.tls is not None:
             # No more than a quarter of all connections: others must find a place.
             at_once = max(1, min(MAX_HANDSHAKES, self._limits.max_connections // 4))
-            self._door = TlsDoor(TlsFiles(socket.tls, self._clock), self, self._clock, at_once)
+            files = TlsFiles(socket.tls, self._clock)
+            self._door = TlsDoor(files, self, self._clock, at_once, socket.accepts_plain_text)
         try:
             self._server = await asyncio.get_running_loop().create_server(
                 self.new_connection, socket.host, socket.port, backlog=BACKLOG, start_serving=False
@@ -172,12 +174,16 @@ class Acceptor:
         return self._peer(connection, host, port, ANONYMOUS)
 
     def _secured_peer(self, connection: Connection, host: str, port: int) -> Peer | None:
-        """The client of a connection whose TLS handshake is complete; None refuses it."""
+        """The client of a connection whose TLS handshake is complete, or that needs none; None
+        refuses it."""
+        secured = connection.transport.get_extra_info("ssl_object")
+        assert self._listener.tls is not None, "there is a door"
         try:
-            principal = principal_of(
-                connection.transport.get_extra_info("ssl_object"), self._clock.now_ms() / 1000
-            )
-        except ValueError as problem:  # it was valid once, and a trusted CA has signed it
+            principal = principal_of(secured, self._clock.now_ms() / 1000)
+            if secured is not None:
+                check_names(secured, self._listener.tls)
+        except ValueError as problem:
+            # A trusted CA has signed its certificate, but it has expired, or is somebody else's.
             self._quota.leave(host)
             self.handshake_failed(f"{host}:{port}", str(problem))
             return None
@@ -314,11 +320,15 @@ class Acceptor:
             self.sweep(self._clock.monotonic_s())
 
     def sweep(self, now_s: float) -> None:
-        """Close connections that are idle, too slow or flooding; release the buffers of inactive
-        ones."""
+        """Close connections that are idle, too slow, flooding or in plain text where they must not
+        be any more; release the buffers of inactive ones."""
+        needs_tls = self._door is not None and not self._listener.accepts_plain_text()
         for connection, activity in list(self._connections.items()):
             login = connection.peer.sasl
-            if login is not None and now_s > login.deadline_s:
+            if needs_tls and not is_encrypted(connection.transport):
+                self._log("connection_closed", str(connection.peer), "all brokers use TLS now")
+                connection.abort()
+            elif login is not None and now_s > login.deadline_s:
                 connection.abort()
             elif connection.is_flooded:
                 self._log("connection_closed", str(connection.peer), "it floods TLS with requests")

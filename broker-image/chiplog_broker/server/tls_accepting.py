@@ -4,6 +4,9 @@ What a client may cost is limited before its handshake begins: the quota of conn
 the descriptors, and the number and duration of handshakes. `asyncio`'s servers tell nothing of a
 connection before its handshake is complete, and keep one context for ever. So the sockets are
 accepted here.
+
+While the processes of a cluster change from plain text to TLS, a door lets both in. The first byte
+tells which it is.
 """
 
 import asyncio
@@ -12,7 +15,7 @@ import os
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -20,7 +23,6 @@ from typing import Final, Protocol
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.security.alerts import send_alert
 from chiplog_broker.security.tls import TlsFiles, reason
-from chiplog_broker.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +36,13 @@ LINGER_BYTES: Final = 64 * 1024
 # The pause after the process has run out of descriptors or memory.
 PAUSE_S: Final = 0.5
 BACKLOG: Final = 1024
+# The type of the first record of a TLS connection (RFC 8446, 5.1). The first byte of a request in
+# plain text is that of its length, which is 0 before the login.
+TLS_HANDSHAKE: Final = b"\x16"
 
 
 class Owner(Protocol):
-    """The part of an `Acceptor` that decides who may connect."""
+    """Decides who may connect, such as an `Acceptor`."""
 
     def admit(self, host: str, descriptor: int) -> bool:
         """Count a connection from this address; False if there are too many."""
@@ -45,7 +50,7 @@ class Owner(Protocol):
     def leave(self, host: str) -> None:
         """Remove a connection that was counted."""
 
-    def new_connection(self) -> Connection:
+    def new_connection(self) -> asyncio.BaseProtocol:
         """The protocol of a connection."""
 
     def handshake_failed(self, peer: str, reason: str) -> None:
@@ -101,13 +106,20 @@ class TlsDoor:
     """Accepts the connections of one listener with TLS."""
 
     def __init__(
-        self, files: TlsFiles, owner: Owner, clock: Clock, max_handshakes: int = MAX_HANDSHAKES
+        self,
+        files: TlsFiles,
+        owner: Owner,
+        clock: Clock,
+        max_handshakes: int = MAX_HANDSHAKES,
+        accepts_plain_text: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`accepts_plain_text` returns whether clients may do without TLS at present."""
         self.files = files
+        self.accepts_plain_text = accepts_plain_text
         self._owner = owner
         self._clock = clock
         self._max_handshakes = max_handshakes
-        self._handshakes: dict[Connection, Handshake] = {}
+        self._handshakes: dict[asyncio.BaseProtocol, Handshake] = {}
         self._of_host: Counter[str] = Counter()
         self._sockets: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -135,7 +147,7 @@ class TlsDoor:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1)
 
-    def completed(self, connection: Connection) -> tuple[str, int] | None:
+    def completed(self, connection: asyncio.BaseProtocol) -> tuple[str, int] | None:
         """The address of a connection whose handshake is complete now: it counts as open, and is no
         business of the door any more. None if it was dropped meanwhile."""
         handshake = self._forget(connection)
@@ -184,18 +196,23 @@ class TlsDoor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _shake_hands(self, connection: Connection, handshake: Handshake) -> None:
+    async def _shake_hands(self, connection: asyncio.BaseProtocol, handshake: Handshake) -> None:
         """Complete a handshake, with the certificate and the CAs of this moment."""
         why = ""
         send_alert.set(handshake.send)
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection,
-                handshake.accepted,
-                ssl=self.files.current().context,
-                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
-                ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,
-            )
+            if self.accepts_plain_text() and not await begins_with_tls(handshake.accepted):
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: connection, handshake.accepted
+                )
+            else:
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: connection,
+                    handshake.accepted,
+                    ssl=self.files.current().context,
+                    ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+                    ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,
+                )
         except ssl.SSLError as error:
             why = reason(error)
         except (ConnectionAbortedError, TimeoutError):
@@ -207,14 +224,14 @@ class TlsDoor:
             self._owner.leave(handshake.host)
             self._owner.handshake_failed(str(handshake), why)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: asyncio.BaseProtocol) -> None:
         """Close an incomplete handshake; it counts no longer."""
         handshake = self._forget(connection)
         if handshake is not None:
             self._owner.leave(handshake.host)
             handshake.end()
 
-    def _forget(self, connection: Connection) -> Handshake | None:
+    def _forget(self, connection: asyncio.BaseProtocol) -> Handshake | None:
         """Remove a handshake; None if it was removed before."""
         handshake = self._handshakes.pop(connection, None)
         if handshake is not None:
@@ -222,3 +239,22 @@ class TlsDoor:
             if self._of_host[handshake.host] <= 0:
                 del self._of_host[handshake.host]
         return handshake
+
+
+async def begins_with_tls(accepted: socket.socket) -> bool:
+    """Whether the first byte that a client sends, which stays unread, begins a TLS handshake.
+
+    Raises `TimeoutError` if nothing comes within `HANDSHAKE_TIMEOUT_S`, and `OSError`.
+    """
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(accepted, readable.set)
+    try:
+        async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
+            await readable.wait()
+    finally:
+        loop.remove_reader(accepted)
+    first = accepted.recv(1, socket.MSG_PEEK)
+    if not first:
+        raise ConnectionResetError("the client has left")
+    return first == TLS_HANDSHAKE

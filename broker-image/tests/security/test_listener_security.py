@@ -40,7 +40,7 @@ def test_a_member_has_tls_where_the_map_says_so() -> None:
             Path("/tls"),
             Path("/cas"),
             ClientAuth.REQUIRED,
-            keystore_key="listener.name.tls.ssl.keystore.location",
+            keystore_key="server.properties[listener.name.tls.ssl.keystore.location]",
             truststore_key="listener.name.tls.ssl.truststore.location",
         ),
     }

@@ -5,8 +5,8 @@ Facts in, decisions out: keys, PEM and the API server are the operator's. A cert
 is one from which the next decision continues:
 
 1. The new CA certificate is published beside the old one: clients and brokers trust both.
-2. Certificates are issued from it: those of brokers when clients have had time to read it
-   (`PUBLISHED_FOR`), those of users when every broker reports that it trusts it.
+2. Certificates are issued from it: those of users when every broker reports that it trusts it, and
+   those of brokers when clients also have had time to read it (`PUBLISHED_FOR`).
 3. The old one is dropped when it has expired; or when a user says so, and every broker reports
    that it uses the new one.
 """

@@ -128,7 +128,7 @@ def next_step(
 ) -> tuple[Step, frozenset[Request]]:
     """The next step for a generated CA, and the requests that it fulfils. `issued` are the
     certificates in use that the operator issued from the CA; `checked_by` are the brokers that
-    check them, if they are those of clients."""
+    check them."""
     asked, current = authority.requests, authority.current(now)
     if not authority.key_id or Request.REPLACE in asked:
         return Step.MAKE_KEY, asked & {Request.REPLACE}
@@ -163,6 +163,8 @@ class Issued:
     not_after: datetime
     hosts: frozenset[str] = frozenset()
     """The names and addresses that it is valid for."""
+    is_for_both_ends: bool = False
+    """Whether it may be shown by a server and by a client."""
     fingerprint: str = ""
     """SHA-256 of the certificate, in hex."""
     is_shown: bool | None = None

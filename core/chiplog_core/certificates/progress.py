@@ -24,11 +24,13 @@ class Replacement:
     authority: Authority
     issued: Sequence[Issued]
     trust: Sequence[Report] = ()
-    """Of the clients CA: which brokers trust the current certificate."""
+    """Which brokers trust the current certificate: for clients, or for each other."""
+    are_with_clients: bool = False
+    """Whether clients check what it issues. They report nothing."""
     shown: Sequence[Report] = ()
     """Of the cluster CA: which brokers show the certificates that they should."""
     trusting_others: Sequence[str] = ()
-    """Of the clients CA: the brokers that trust what is not published any more."""
+    """The brokers that trust what is not published any more."""
 
 
 def progress(of: Replacement, now: datetime) -> str:
@@ -47,8 +49,9 @@ def _outstanding(of: Replacement, key: str, until: datetime, now: datetime) -> I
     if held := lacking(of.trust):
         yield f"{counted(of.trust)} trust it; its certificates wait for the others ({held})"
     is_reported = bool(of.trust) and all(one.is_so for one in of.trust)
-    if now < until and not is_reported:
-        who = "brokers of an older version" if of.trust else "clients"
+    if now < until and (of.are_with_clients or not is_reported):
+        are_clients = of.are_with_clients or not of.trust
+        who = "clients" if are_clients else "brokers of an older version"
         yield f"{who} have until {_time(until)} to read it from Secret {of.secret}"
     have = sum(one.issuer == key for one in of.issued)
     if have < len(of.issued):

@@ -5,11 +5,12 @@ older version reports nothing; for it a fixed time is waited for instead.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker
+from chiplog_core.model.listener import INTERNAL_LISTENER_NAME
 from chiplog_core.model.listener_certificate import ListenerCertificate
 
 MAX_NAMED = 5
@@ -36,6 +37,10 @@ class Reporters:
     """None for one that should exist and has no object."""
     unreadable: Sequence[str] = ()
     """Names of Broker objects that cannot be parsed."""
+    are_peers: bool = False
+    """Whether the question is whom brokers trust between themselves, and not which users."""
+    are_with_clients: bool = False
+    """Whether clients check the same certificates, too. They report nothing."""
 
     @classmethod
     def of(
@@ -54,12 +59,16 @@ class Reporters:
             unreadable=tuple(sorted(unreadable)),
         )
 
+    def as_peers(self, *, are_with_clients: bool = False) -> "Reporters":
+        """The same brokers, asked whom they trust between themselves."""
+        return replace(self, are_peers=True, are_with_clients=are_with_clients)
+
     def trusting(self, fingerprint: str, published: Set[str]) -> tuple[Report, ...]:
-        """Whether each of them lets in the clients of this CA certificate, which is one of those
-        that are published."""
+        """Whether each of them trusts this CA certificate, which is one of those that are
+        published."""
 
         def why_not(one: ListenerCertificate) -> str:
-            is_ready = not one.checks_clients or one.trusts(fingerprint, published)
+            is_ready = not self._is_asked(one) or one.trusts(fingerprint, published)
             return "" if is_ready else _with_problem("does not trust it yet", one)
 
         return (*self._reports(why_not), *self._unreadable())
@@ -74,14 +83,22 @@ class Reporters:
         return _report(broker_id, self.brokers.get(broker_id), why_not)
 
     def trusting_others(self, published: Set[str]) -> tuple[str, ...]:
-        """The brokers that, as far as they have reported, let in clients of a CA certificate that
-        is not published any more."""
+        """The brokers that, as far as they have reported, trust a CA certificate that is not
+        published any more."""
         return tuple(
             f"broker {broker_id}"
             for broker_id, broker in self.brokers.items()
             if broker is not None
-            and any(one.trusts_others(published) for one in broker.status.listener_certificates)
+            and any(
+                self._is_asked(one) and one.trusts_others(published)
+                for one in broker.status.listener_certificates
+            )
         )
+
+    def _is_asked(self, one: ListenerCertificate) -> bool:
+        """Whether the question is about this listener."""
+        is_internal = one.listener == INTERNAL_LISTENER_NAME
+        return one.checks_clients and is_internal is self.are_peers
 
     def _reports(self, why_not: Callable[[ListenerCertificate], str]) -> Iterator[Report]:
         return (_report(one, broker, why_not) for one, broker in self.brokers.items())

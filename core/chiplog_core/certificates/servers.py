@@ -37,20 +37,24 @@ class Why(StrEnum):
     EXPIRES = "it expires"
     NOT_YET_VALID = "it is not valid yet, because the clock was ahead"
     HOSTS = "the broker has other names or addresses"
+    USAGE = "brokers also show it as clients of each other"
     ISSUER = "the CA has another key"
     REQUESTED = "an annotation asks for it"
 
 
-def why_issued(
+def why_issued(  # noqa: PLR0913 - the facts
     found: Issued | None,
     hosts: frozenset[str],
     authority: Authority,
     term: Term,
     now: datetime,
     checked_by: Reporters | None = None,
+    *,
+    needs_both_ends: bool = False,
 ) -> Why | None:
     """Why a certificate must be issued now; None if it need not, or must wait until those who check
-    it know the new CA: `checked_by`, or clients if that is None.
+    it know the new CA: `checked_by`, or clients if that is None. `needs_both_ends`: its owner is a
+    server and a client.
 
     Names that a certificate has beyond `hosts` are no reason: a broker that moves between nodes
     would otherwise get a certificate each time.
@@ -64,9 +68,16 @@ def why_issued(
         return Why.NOT_YET_VALID
     if found.issuer != current.key_id:
         return Why.ISSUER
+    if why := _what_is_lacking(found, hosts, needs_both_ends=needs_both_ends):
+        return why
+    return Why.EXPIRES if term.is_due(found.not_after, now, current.not_after) else None
+
+
+def _what_is_lacking(found: Issued, hosts: frozenset[str], *, needs_both_ends: bool) -> Why | None:
+    """What a certificate is not valid for."""
     if not hosts <= found.hosts:
         return Why.HOSTS
-    return Why.EXPIRES if term.is_due(found.not_after, now, current.not_after) else None
+    return Why.USAGE if needs_both_ends and not found.is_for_both_ends else None
 
 
 def _may_issue_to(
@@ -84,18 +95,18 @@ def _may_issue_to(
 
 def may_issue(authority: Authority, now: datetime, checked_by: Reporters | None = None) -> bool:
     """Whether the current CA certificate is known to those who check what it issues: to all brokers
-    in `checked_by`, by their reports; to clients, if that is None, by the time for which it is
-    published. Always if there is no other key, whose certificates could have been trusted before.
-    """
+    in `checked_by`, by their reports; to clients, if that is None or if they check it, too, by the
+    time for which it is published. Always if there is no other key, whose certificates could have
+    been trusted before."""
     current = authority.current(now)
     if current is None:
         return False
     if authority.trusted_keys(now) == {current.key_id}:
         return True
     is_time_over = now >= current.issued_at + PUBLISHED_FOR
-    if checked_by is None:
-        return is_time_over
-    return are_so(authority.trust(checked_by, now), is_time_over=is_time_over)
+    if not is_time_over and (checked_by is None or checked_by.are_with_clients):
+        return False
+    return checked_by is None or are_so(authority.trust(checked_by, now), is_time_over=is_time_over)
 
 
 def certified_hosts(

@@ -136,7 +136,8 @@ class BrokerClusterSpec:
     ] = ()
     cluster_ca: Annotated[
         CertificateAuthority | None,
-        "The CA that issues the brokers' certificates for listeners with TLS.",
+        "The CA that issues the brokers' certificates, for listeners with TLS and for the "
+        "connections of brokers and the operator to brokers.",
     ] = None
     clients_ca: Annotated[
         CertificateAuthority | None,
@@ -237,6 +238,12 @@ class BrokerClusterSpec:
     spark: Annotated[
         SparkSettings | None, "How jobs that verify, rebalance or export data are run."
     ] = None
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether brokers have certificates of the cluster CA, and use TLS with each other and the
+        operator: what clients send with TLS must not be readable on its way to a replica."""
+        return any(listener.tls for listener in self.listeners)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

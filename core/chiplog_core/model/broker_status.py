@@ -27,7 +27,7 @@ from chiplog_core.limits import (
     MAX_DAMAGE_HISTORY,
     MAX_DAMAGED_PARTITIONS,
     MAX_DATA_DIRECTORIES,
-    MAX_LISTENERS,
+    MAX_ENDPOINTS,
     MAX_MESSAGE_LENGTH,
     MAX_PROPOSALS,
     MAX_REFETCHES,
@@ -37,6 +37,7 @@ from chiplog_core.limits import (
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.admin import AdminRequest
+from chiplog_core.model.listener import INTERNAL_LISTENER_NAME
 from chiplog_core.model.listener_certificate import ListenerCertificate
 from chiplog_core.model.reassignment import Leftovers, MovingReplicas
 from chiplog_core.model.references import TopicName
@@ -429,11 +430,19 @@ class BrokerStatus:
     ] = ()
     listener_certificates: Annotated[
         tuple[ListenerCertificate, ...],
-        "What the broker shows, and which clients it lets in, at each listener with TLS.",
-        Items(MAX_LISTENERS, key=("listener",)),
+        "What the broker shows, and which clients it lets in, at each listener with TLS. The "
+        "listener of brokers among themselves is internal; if it is missing, the broker uses plain "
+        "text with other brokers and the operator.",
+        Items(MAX_ENDPOINTS, key=("listener",)),
     ] = ()
     message: Annotated[
         str,
         "What the broker is doing, for people, like the progress of log recovery.",
         Length(MAX_MESSAGE_LENGTH),
     ] = ""
+
+    @property
+    def uses_tls_with_peers(self) -> bool:
+        """Whether the process uses TLS with other brokers and the operator. Its first status says
+        so, before it is admitted."""
+        return any(one.listener == INTERNAL_LISTENER_NAME for one in self.listener_certificates)

@@ -1,7 +1,11 @@
 """The TCP ports every cluster uses."""
 
+OPERATOR = 9090
+"""The operator's questions to brokers, where these have certificates: mTLS."""
+
 INTERNAL = 9091
-"""Broker to broker and operator to broker: SASL/SCRAM with the cluster's own secret."""
+"""Broker to broker: SASL/SCRAM with the cluster's own secret, and mTLS where brokers have
+certificates."""
 
 PLAIN = 9092
 """Clients inside the Kubernetes cluster."""
@@ -18,9 +22,10 @@ HTTPS = 443
 METRICS = 9404
 
 HEALTH = 8080
-"""Answers `/startupz`, `/readyz` and `/livez`."""
+"""Answers `/startupz`, `/readyz`, `/livez` and `/incarnation`, and the operator's questions where
+brokers have no certificates."""
 
-RESERVED = frozenset({INTERNAL, METRICS, HEALTH})
+RESERVED = frozenset({OPERATOR, INTERNAL, METRICS, HEALTH})
 """Ports that a user's listener must not have, because each broker already listens on them."""
 
 MIN_PORT = 1

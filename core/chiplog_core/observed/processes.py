@@ -1,6 +1,6 @@
 """The admitted broker processes, and their pods and addresses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.model.broker import Broker
@@ -16,6 +16,8 @@ class Identity:
     incarnation: Incarnation
     pod_uid: str
     address: str
+    uses_tls: bool = field(default=False, compare=False)
+    """Whether it answers the operator at a port of its own, with TLS."""
 
 
 def identity(broker: Broker, pod: PodState | None) -> Identity | None:
@@ -31,4 +33,5 @@ def identity(broker: Broker, pod: PodState | None) -> Identity | None:
         incarnation=spec.admitted_incarnation,
         pod_uid=pod.uid,
         address=pod.address,
+        uses_tls=broker.status.uses_tls_with_peers,
     )

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from chiplog_core.certificates.authority import CaCertificate, Issued
 from chiplog_operator.certificates.issuing import key_id
@@ -53,8 +54,9 @@ def ca_facts(certificate: x509.Certificate) -> CaCertificate:
 
 
 @_parsing()
-def server_facts(pem: str, authorities: Sequence[x509.Certificate]) -> Issued:
-    """A broker's certificate. Raises `ValueError` if it cannot be parsed."""
+def leaf_facts(pem: str, authorities: Sequence[x509.Certificate]) -> Issued:
+    """The certificate of a broker, of the operator or of a user. Raises `ValueError` if it cannot
+    be parsed."""
     certificate = read_certificates(pem)[0]
     issuers = (one for one in authorities if _is_issued_by(certificate, one))
     issuer = next(issuers, None)
@@ -63,6 +65,7 @@ def server_facts(pem: str, authorities: Sequence[x509.Certificate]) -> Issued:
         not_before=certificate.not_valid_before_utc,
         not_after=certificate.not_valid_after_utc,
         hosts=_hosts(certificate),
+        is_for_both_ends=_is_for_both_ends(certificate),
         fingerprint=fingerprint(certificate),
     )
 
@@ -83,6 +86,15 @@ def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) ->
     except (InvalidSignature, UnsupportedAlgorithm, TypeError, ValueError):
         return False
     return True
+
+
+def _is_for_both_ends(certificate: x509.Certificate) -> bool:
+    """Whether servers and clients may show it. Without the extension, everybody may."""
+    try:
+        usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH} <= set(usage)
 
 
 def _hosts(certificate: x509.Certificate) -> frozenset[str]:

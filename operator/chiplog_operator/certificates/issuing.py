@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from ipaddress import ip_address
 
 from cryptography import x509
@@ -87,52 +88,63 @@ def sign_authority(key_pem: str, name: str, validity: Validity) -> str:
     return _signed(builder, key)
 
 
-def sign_server(
-    issuer: tuple[str, str], key_pem: str, name: str, hosts: Iterable[str], validity: Validity
-) -> str:
-    """A certificate for a server with these names and addresses. `issuer` is the certificate of the
-    CA, and its key."""
+class Usage(Enum):
+    """At which ends of connections a certificate is shown (RFC 5280, 4.2.1.12)."""
+
+    SERVER = (ExtendedKeyUsageOID.SERVER_AUTH,)
+    CLIENT = (ExtendedKeyUsageOID.CLIENT_AUTH,)
+    BOTH = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Whom a certificate is for."""
+
+    subject: x509.Name
+    hosts: frozenset[str] = frozenset()
+    """Its names and addresses."""
+    usage: Usage
+
+    @classmethod
+    def process(cls, name: str, hosts: Iterable[str], usage: Usage) -> "Owner":
+        """A process of the cluster: a broker, or the operator."""
+        return cls(subject=_subject(name), hosts=frozenset(hosts), usage=usage)
+
+    @classmethod
+    def user(cls, name: str) -> "Owner":
+        """A user, with the subject `CN=<name>`, from which Kafka makes its principal."""
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        return cls(subject=subject, usage=Usage.CLIENT)
+
+
+def sign_leaf(issuer: tuple[str, str], key_pem: str, owner: Owner, validity: Validity) -> str:
+    """A certificate that can issue no others. `issuer` is the certificate of the CA, and its
+    key."""
     authority, authority_key = (
         x509.load_pem_x509_certificate(issuer[0].encode()),
         read_key(issuer[1]),
     )
     public_key = read_key(key_pem).public_key()
-    names = x509.SubjectAlternativeName(
+    builder = (
+        _builder(owner.subject, authority.subject, public_key, validity)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(owner.usage.value), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+        .add_extension(_authority_key(authority), critical=False)
+    )
+    if owner.hosts:
+        builder = builder.add_extension(_alternative_names(owner.hosts), critical=False)
+    return _signed(builder, authority_key)
+
+
+def _alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName(
         [
             x509.IPAddress(ip_address(host)) if is_address(host) else x509.DNSName(host)
             for host in sorted(hosts)
         ]
     )
-    builder = (
-        _builder(_subject(name), authority.subject, public_key, validity)
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
-        .add_extension(_authority_key(authority), critical=False)
-    )
-    return _signed(builder, authority_key)
-
-
-def sign_client(issuer: tuple[str, str], key_pem: str, name: str, validity: Validity) -> str:
-    """A certificate for a client with the subject `CN=<name>`, from which Kafka makes its
-    principal. `issuer` as for `sign_server`."""
-    authority, authority_key = (
-        x509.load_pem_x509_certificate(issuer[0].encode()),
-        read_key(issuer[1]),
-    )
-    public_key = read_key(key_pem).public_key()
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    builder = (
-        _builder(subject, authority.subject, public_key, validity)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
-        .add_extension(_authority_key(authority), critical=False)
-    )
-    return _signed(builder, authority_key)
 
 
 def _authority_key(authority: x509.Certificate) -> x509.AuthorityKeyIdentifier:

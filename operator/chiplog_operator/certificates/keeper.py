@@ -23,12 +23,15 @@ from chiplog_core.limits import MAX_CERTIFICATE_LENGTH, MAX_CERTIFICATES
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.naming import names
+from chiplog_core.naming.peers import operator_host
 from chiplog_core.observed.world import PodState
 from chiplog_kube.api import KubeApi, Manifest
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.certificates import standing
 from chiplog_operator.certificates.issued_to_users import IssuedToUsers
+from chiplog_operator.certificates.issuing import Owner, Usage
 from chiplog_operator.certificates.material import LeafMaterial, log_issue
+from chiplog_operator.certificates.own import OwnCertificate, OwnCertificates
 from chiplog_operator.certificates.reading import Found, SecretsReader, Unusable
 from chiplog_operator.certificates.wishes import Wishes, needs_certificates
 from chiplog_operator.certificates.written import secrets_of
@@ -93,11 +96,17 @@ class CertificateKeeper:
     """Keeps the certificates of all clusters of one operator process."""
 
     def __init__(
-        self, api: KubeApi, clock: Clock, issued_to_users: IssuedToUsers | None = None
+        self,
+        api: KubeApi,
+        clock: Clock,
+        issued_to_users: IssuedToUsers | None = None,
+        own_certificates: OwnCertificates | None = None,
     ) -> None:
-        """`issued_to_users` are the certificates that the clients CA issued; none if not set."""
+        """`issued_to_users` are the certificates that the clients CA issued; none if not set.
+        `own_certificates` get those of the operator."""
         self._reader = SecretsReader(api)
         self._issued_to_users = issued_to_users or IssuedToUsers(are_known=True)
+        self._own_certificates = own_certificates or OwnCertificates()
         self._clock = clock
         self._held: dict[ClusterKey, _Held] = {}
         self._last: dict[ClusterKey, Certified] = {}
@@ -120,6 +129,7 @@ class CertificateKeeper:
         if not needs_certificates(cluster):
             self._held.pop(key, None)
             self._last.pop(key, None)
+            self._own_certificates.show(key, None)
             return NO_CERTIFICATES
         try:
             held = await self._current(key, cluster)
@@ -139,6 +149,7 @@ class CertificateKeeper:
             reporters = Reporters.of(brokers, wanted=broker_ids)
             self._advance_authorities(held, cluster, reporters)
             self._issue(held, cluster, broker_ids, brokers, addresses)
+            self._issue_own(held, cluster, reporters)
             held.certified = self._last[key] = self._certified(held, cluster, broker_ids, reporters)
         return held.certified
 
@@ -169,8 +180,10 @@ class CertificateKeeper:
             return
         if wish.is_generated:
             shown = standing.shown(held.found.servers, cluster, reporters)
-            issued = standing.issued(held.found.servers, shown).values()
-            held.found.cluster_ca = ca.advanced(wish.names.common_name, issued, wish.term, now)
+            issued = standing.issued_by_cluster_ca(held.found, shown)
+            held.found.cluster_ca = ca.advanced(
+                wish.names.common_name, issued, wish.term, now, reporters.as_peers()
+            )
 
     def _issue(
         self,
@@ -188,21 +201,43 @@ class CertificateKeeper:
         servers = {
             one: held.found.servers[one] for one in _kept(held.found.servers, broker_ids, brokers)
         }
-        asked = held.found.servers_requests if may_issue(ca.facts, now) else frozenset()
+        checked_by = Reporters.of(brokers, wanted=broker_ids).as_peers(are_with_clients=True)
+        may_replace = may_issue(ca.facts, now, checked_by)
+        asked = held.found.servers_requests if may_replace else frozenset()
         for broker_id in broker_ids:
             hosts = hosts_of(cluster, broker_id, brokers, addresses)
             found = servers.get(broker_id)
             facts = None if found is None else found.facts
-            why = why_issued(facts, hosts, ca.facts, wish.term, now)
+            why = why_issued(
+                facts, hosts, ca.facts, wish.term, now, checked_by, needs_both_ends=True
+            )
             if why is None and Request.RENEW in asked:
                 why = Why.REQUESTED
             if why is not None:
                 name = names.stateful_set(cluster.metadata.name, broker_id)
                 log_issue(name, why)
-                servers[broker_id] = LeafMaterial.issue(ca, name, hosts, wish.term, now)
+                owner = Owner.process(name, hosts, Usage.BOTH)
+                servers[broker_id] = LeafMaterial.issue(ca, owner, wish.term, now)
         held.found.servers = servers
         held.found.servers_requests -= asked
         held.found.servers_fulfilled |= asked
+
+    def _issue_own(self, held: _Held, cluster: BrokerCluster, reporters: Reporters) -> None:
+        """Issue the operator's certificate if that is due, and use it."""
+        wish, ca, now = held.wishes.cluster_ca, held.found.cluster_ca, self._clock.now()
+        if wish is None or ca is None:
+            return
+        host = operator_host(cluster.metadata.name, cluster.metadata.namespace)
+        hosts, found = frozenset({host}), held.found.operator
+        facts = None if found is None else found.facts
+        why = why_issued(facts, hosts, ca.facts, wish.term, now, reporters.as_peers())
+        if why is not None:
+            name = f"{cluster.metadata.name}-operator"
+            log_issue(name, why)
+            owner = Owner.process(name, hosts, Usage.CLIENT)
+            found = held.found.operator = LeafMaterial.issue(ca, owner, wish.term, now)
+        if found is not None:
+            self._own_certificates.show(_key(cluster), OwnCertificate.of(found, ca.pems))
 
     def _replacements(
         self,

@@ -1,4 +1,4 @@
-"""A CA with its private key, and the certificates of brokers with theirs."""
+"""A CA with its private key, and the certificates that it issued with theirs."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -23,18 +23,18 @@ from chiplog_core.certificates.servers import Why
 from chiplog_operator.certificates.facts import (
     ca_facts,
     fingerprint,
+    leaf_facts,
     pem_of,
     read_certificates,
-    server_facts,
 )
 from chiplog_operator.certificates.issuing import (
+    Owner,
     Validity,
     key_id,
     new_key,
     read_key,
     sign_authority,
-    sign_client,
-    sign_server,
+    sign_leaf,
 )
 from chiplog_operator.certificates.truststore import Truststore
 
@@ -120,7 +120,7 @@ class CaMaterial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafMaterial:
-    """The certificate of a broker or of a user."""
+    """The certificate of a broker, of the operator or of a user."""
 
     certificate: str
     key: str = field(repr=False)
@@ -132,7 +132,7 @@ class LeafMaterial:
     ) -> "LeafMaterial | None":
         """The certificate in the texts of a Secret; None if it cannot be used."""
         try:
-            facts = server_facts(certificate, authorities)
+            facts = leaf_facts(certificate, authorities)
             public_key = read_certificates(certificate)[0].public_key()
             if key_id(read_key(key).public_key()) != key_id(public_key):
                 return None
@@ -141,26 +141,12 @@ class LeafMaterial:
         return cls(certificate=certificate, key=key, facts=facts)
 
     @classmethod
-    def issue(
-        cls, ca: CaMaterial, name: str, hosts: frozenset[str], term: Term, now: datetime
-    ) -> "LeafMaterial":
+    def issue(cls, ca: CaMaterial, owner: Owner, term: Term, now: datetime) -> "LeafMaterial":
         """A new certificate with a new key. It ends with that of the CA, at the latest."""
         key = new_key()
-        certificate = sign_server(
-            (ca.current(now), ca.key), key, name, hosts, _leaf_validity(ca, term, now)
-        )
-        facts = server_facts(certificate, ca.certificates)
-        return cls(certificate=certificate, key=key, facts=facts)
-
-    @classmethod
-    def issue_to_client(
-        cls, ca: CaMaterial, name: str, term: Term, now: datetime
-    ) -> "LeafMaterial":
-        """The same for a client with the subject `CN=<name>`."""
-        key = new_key()
-        issuer = ca.current(now), ca.key
-        certificate = sign_client(issuer, key, name, _leaf_validity(ca, term, now))
-        facts = server_facts(certificate, ca.certificates)
+        validity = _leaf_validity(ca, term, now)
+        certificate = sign_leaf((ca.current(now), ca.key), key, owner, validity)
+        facts = leaf_facts(certificate, ca.certificates)
         return cls(certificate=certificate, key=key, facts=facts)
 
 

@@ -37,6 +37,8 @@ from chiplog_operator.resources.certificate_entries import (
     CA_KEY,
     CA_PASSWORD,
     CA_TRUSTSTORE,
+    OPERATOR_CERTIFICATE,
+    OPERATOR_KEY,
     certificate_entry,
     key_entry,
 )
@@ -54,6 +56,8 @@ class Found:
     cluster_ca: CaMaterial | None = None
     clients_ca: CaMaterial | None = None
     servers: dict[BrokerId, LeafMaterial] = field(default_factory=dict)
+    operator: LeafMaterial | None = None
+    """What the operator shows to brokers."""
     servers_requests: frozenset[Request] = frozenset()
     """What annotations ask for of the brokers' certificates."""
     servers_fulfilled: frozenset[Request] = frozenset()
@@ -78,6 +82,7 @@ class SecretsReader:
             name = names.broker_certificates(cluster.metadata.name)
             secret = await self._get(cluster, name, is_ours=True)
             found.servers = _servers(secret, found.cluster_ca)
+            found.operator = _leaf(secret, OPERATOR_CERTIFICATE, OPERATOR_KEY, found.cluster_ca)
             found.servers_requests = requests_of(secret, SERVER_REQUESTS)
         problems = [await self._problem_of(cluster, *one) for one in wishes.given]
         found.given_problems = tuple(filter(None, problems))
@@ -166,15 +171,21 @@ def _servers(secret: Manifest | None, ca: CaMaterial) -> dict[BrokerId, LeafMate
         if suffix != "crt" or not number.isdecimal():
             continue
         broker_id = BrokerId(int(number))
-        try:
-            certificate = text_of(secret, certificate_entry(broker_id))
-            key = text_of(secret, key_entry(broker_id))
-        except ValueError:
-            continue
-        server = LeafMaterial.read(certificate, key, ca.certificates)
+        server = _leaf(secret, certificate_entry(broker_id), key_entry(broker_id), ca)
         if server is not None:
             found[broker_id] = server
     return found
+
+
+def _leaf(
+    secret: Manifest | None, certificate_entry: str, key_entry: str, ca: CaMaterial
+) -> LeafMaterial | None:
+    """A certificate with its key in two entries of a Secret; None if it cannot be used."""
+    try:
+        certificate, key = text_of(secret, certificate_entry), text_of(secret, key_entry)
+    except ValueError:
+        return None
+    return LeafMaterial.read(certificate, key, ca.certificates)
 
 
 def _may_belong_together(secret: Manifest, given: CertificateAndKey) -> bool:

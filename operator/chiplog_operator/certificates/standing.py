@@ -10,6 +10,7 @@ from chiplog_core.certificates.reports import Report, Reporters
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.listener import INTERNAL_LISTENER_NAME
 from chiplog_operator.certificates.material import LeafMaterial
 from chiplog_operator.certificates.reading import Found
 from chiplog_operator.certificates.wishes import Wishes
@@ -34,7 +35,8 @@ def shown(
     servers: Mapping[BrokerId, LeafMaterial], cluster: BrokerCluster, reporters: Reporters
 ) -> dict[BrokerId, Report]:
     """Whether each broker shows the certificate that it should."""
-    listeners = frozenset(one.name for one in cluster.spec.listeners if one.is_issued)
+    issued_for = (one.name for one in cluster.spec.listeners if one.is_issued)
+    listeners = frozenset((INTERNAL_LISTENER_NAME, *issued_for))
     return {
         broker_id: reporters.serving(broker_id, server.facts.fingerprint, listeners)
         for broker_id, server in servers.items()
@@ -49,6 +51,13 @@ def issued(
         broker_id: replace(server.facts, is_shown=reports[broker_id].is_so)
         for broker_id, server in servers.items()
     }
+
+
+def issued_by_cluster_ca(found: Found, reports: Mapping[BrokerId, Report]) -> tuple[Issued, ...]:
+    """The brokers' certificates, with what brokers report of them, and the operator's, which it
+    uses as soon as it is issued."""
+    own = () if found.operator is None else (replace(found.operator.facts, is_shown=True),)
+    return (*issued(found.servers, reports).values(), *own)
 
 
 def replacements(
@@ -70,6 +79,9 @@ def replacements(
                 authority=ca.facts,
                 issued=tuple(issued(found.servers, reports).values()),
                 shown=tuple(reports.values()),
+                trust=ca.facts.trust(reporters.as_peers(), now),
+                are_with_clients=True,
+                trusting_others=reporters.as_peers().trusting_others(ca.facts.fingerprints),
             ),
             now,
         )

@@ -41,7 +41,7 @@ class Wishes:
             cluster_ca=Wish(
                 names=AuthorityNames.of_cluster_ca(name), settings=spec.cluster_ca or default
             )
-            if any(listener.is_issued for listener in spec.listeners)
+            if spec.has_tls
             else None,
             clients_ca=Wish(
                 names=AuthorityNames.of_clients_ca(name), settings=spec.clients_ca or default

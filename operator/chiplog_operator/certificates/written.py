@@ -17,13 +17,16 @@ from chiplog_operator.resources.certificate_entries import (
     CA_KEY,
     CA_PASSWORD,
     CA_TRUSTSTORE,
+    OPERATOR_CERTIFICATE,
+    OPERATOR_KEY,
     certificate_entry,
     key_entry,
 )
 
 
 def secrets_of(wishes: Wishes, found: Found, cluster: BrokerCluster) -> Iterator[Manifest]:
-    """The Secrets of generated CAs, and the one of the brokers' certificates."""
+    """The Secrets of generated CAs, and the one of the certificates of brokers and the
+    operator."""
     for wish, ca in (
         (wishes.cluster_ca, found.cluster_ca),
         (wishes.clients_ca, found.clients_ca),
@@ -46,5 +49,8 @@ def secrets_of(wishes: Wishes, found: Found, cluster: BrokerCluster) -> Iterator
         for broker_id, server in sorted(found.servers.items()):
             entries[certificate_entry(broker_id)] = server.certificate
             entries[key_entry(broker_id)] = server.key
+        if found.operator is not None:
+            entries[OPERATOR_CERTIFICATE] = found.operator.certificate
+            entries[OPERATOR_KEY] = found.operator.key
         name = names.broker_certificates(cluster.metadata.name)
         yield secret_of(cluster, name, entries, found.servers_fulfilled)

@@ -164,10 +164,10 @@ class GroupsClient:
 
     async def _ask(self, process: Identity, path: str, request: object, answer: type[T]) -> T:
         """Send one request to a broker, and parse the answer as `answer`. Raises `NoAnswer`."""
-        secret = await self._passwords.of(self._key)
+        access = await self._passwords.access(self._key)
         body = to_body(request)
         try:
-            answer_body = await self._port.ask(process, secret, path, body)
+            answer_body = await self._port.ask(process, access, path, body)
         except WrongSecret:
             self._passwords.forget(self._key)
             raise

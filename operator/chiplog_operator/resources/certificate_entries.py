@@ -10,6 +10,11 @@ CA_TRUSTSTORE: Final = "ca.p12"
 CA_PASSWORD: Final = "ca.password"  # noqa: S105 - the name of an entry
 
 
+OPERATOR_CERTIFICATE: Final = "operator.crt"
+"""The operator's own, in the same Secret as those of brokers. No pod mounts it."""
+OPERATOR_KEY: Final = "operator.key"
+
+
 def certificate_entry(broker_id: BrokerId) -> str:
     """The entry with a broker's certificate in the Secret of `names.broker_certificates`."""
     return f"{broker_id}.crt"

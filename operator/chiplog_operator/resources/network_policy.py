@@ -1,8 +1,8 @@
 """The NetworkPolicy: who may connect to brokers.
 
 It is a second lock. The internal listener asks for the cluster's password in any case, and the
-operator's questions are signed. Probes come from the kubelet of the pod's own node, which
-Kubernetes never lets a policy keep out.
+operator's questions are signed; where brokers have certificates, both ask for one. Probes come from
+the kubelet of the pod's own node, which Kubernetes never lets a policy keep out.
 """
 
 from collections.abc import Sequence
@@ -25,17 +25,19 @@ def network_policies(cluster: BrokerCluster, settings: BuildSettings) -> list[Ma
     """The NetworkPolicy for the pods of all brokers, in a list.
 
     The list is empty if the operator does not run in a pod, because the policy would block it from
-    the brokers' health port.
+    the brokers' ports for it.
     """
     settings_of_policy = cluster.spec.network_policy or NetworkPolicySettings()
     if not settings_of_policy.enabled or not settings.operator_namespace:
         return []
+    # The connection that shows when a process ends needs the health port in any case.
+    asked_at = (ports.HEALTH, ports.OPERATOR) if cluster.spec.has_tls else (ports.HEALTH,)
     spec = {
         "podSelector": {"matchLabels": brokers_selector(cluster)},
         "policyTypes": ["Ingress"],
         "ingress": [
             _rule(ports.INTERNAL, [{"podSelector": {"matchLabels": brokers_selector(cluster)}}]),
-            _rule(ports.HEALTH, [_operator(settings.operator_namespace)]),
+            *(_rule(port, [_operator(settings.operator_namespace)]) for port in asked_at),
             _rule(ports.METRICS),
             *(
                 _rule(listener.port, [write(peer) for peer in listener.network_policy_peers])

@@ -159,6 +159,7 @@ def _ports(cluster: BrokerCluster) -> list[dict[str, object]]:
         _port(f"tcp-{INTERNAL_LISTENER_NAME}", ports.INTERNAL),
         _port("metrics", ports.METRICS),
         _port(HEALTH_PORT_NAME, ports.HEALTH),
+        *([_port("operator", ports.OPERATOR)] if cluster.spec.has_tls else []),
     ]
 
 

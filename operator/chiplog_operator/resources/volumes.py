@@ -21,6 +21,9 @@ DATA_VOLUME = "data"
 DATA_PATH = "/var/lib/chiplog"
 CONFIG_PATH = "/etc/chiplog"
 SECRET_PATH = "/etc/chiplog-internal"  # noqa: S105 - a path
+PEERS_PATH = "/etc/chiplog-internal-tls"
+"""The folder with `tls.crt`, `tls.key` and `ca.crt`, for connections with other brokers and the
+operator. Brokers look for it by themselves: an older version knows no option for it."""
 TLS_PATH = "/etc/chiplog-tls"
 """A folder for each listener with TLS, with `tls.crt` and `tls.key`."""
 CLIENTS_CA_PATH = "/etc/chiplog-clients-ca"
@@ -77,12 +80,15 @@ def pod_volumes(cluster: BrokerCluster, broker_id: BrokerId) -> list[PodVolume]:
 
 
 def _certificate_volumes(cluster: BrokerCluster, broker_id: BrokerId) -> Iterator[PodVolume]:
-    """The certificates of the listeners with TLS, and the CA of the clients' certificates.
+    """The certificates of the listeners with TLS, and for the cluster's own connections, and the CA
+    of the clients' certificates.
 
     The kubelet updates the files when a Secret changes. No content of a Secret is in the template,
     so the pod is not restarted then.
     """
     own = names.broker_certificates(cluster.metadata.name)
+    if cluster.spec.has_tls:
+        yield _peers_volume(cluster, broker_id)
     for listener in listeners(cluster):
         if not listener.tls:
             continue
@@ -98,6 +104,25 @@ def _certificate_volumes(cluster: BrokerCluster, broker_id: BrokerId) -> Iterato
         secret = names.clients_ca_certificate(cluster.metadata.name)
         source = _entries(secret, ((CA_CERTIFICATE, CA_CERTIFICATE),))
         yield PodVolume(name="clients-ca", path=CLIENTS_CA_PATH, source=source)
+
+
+def _peers_volume(cluster: BrokerCluster, broker_id: BrokerId) -> PodVolume:
+    """The broker's own certificate and the cluster CA."""
+    name = cluster.metadata.name
+    own = {
+        "name": names.broker_certificates(name),
+        "items": [
+            {"key": certificate_entry(broker_id), "path": "tls.crt"},
+            {"key": key_entry(broker_id), "path": "tls.key"},
+        ],
+    }
+    ca = {
+        "name": names.cluster_ca_certificate(name),
+        "items": [{"key": CA_CERTIFICATE, "path": CA_CERTIFICATE}],
+    }
+    sources = [{"secret": own}, {"secret": ca}]
+    source: dict[str, object] = {"projected": {"sources": sources, "defaultMode": SECRET_MODE}}
+    return PodVolume(name="internal-tls", path=PEERS_PATH, source=source)
 
 
 def _trusted_volumes(cluster: BrokerCluster) -> Iterator[PodVolume]:

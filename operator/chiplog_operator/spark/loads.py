@@ -64,9 +64,9 @@ class Loads:
 
     async def _page(self, key: ClusterKey, process: Identity, request: LoadsRequest) -> LoadsAnswer:
         """One page. Raises `NoAnswer`."""
-        secret = await self.passwords.of(key)
+        access = await self.passwords.access(key)
         try:
-            body = await self.port.ask(process, secret, LOADS_PATH, to_body(request))
+            body = await self.port.ask(process, access, LOADS_PATH, to_body(request))
             return answer_from_body(LoadsAnswer, body)
         except WrongSecret:
             self.passwords.forget(key)

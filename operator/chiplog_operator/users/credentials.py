@@ -22,6 +22,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest, get_or_none
 from chiplog_kube.manifests import labels_of, metadata, uid_of, version_of
 from chiplog_operator.certificates.issued_to_users import UNKNOWN
+from chiplog_operator.certificates.issuing import Owner
 from chiplog_operator.certificates.material import LeafMaterial, log_issue
 from chiplog_operator.clock import Clock
 from chiplog_operator.concurrency import run_concurrently
@@ -237,7 +238,7 @@ class Credentials:
             why = why_issued(facts, frozenset(), material.facts, term, now, checked_by=ca.brokers)
             if why is not None:
                 log_issue(f"user {name}", why)
-                leaf = LeafMaterial.issue_to_client(material, name, term, now)
+                leaf = LeafMaterial.issue(material, Owner.user(name), term, now)
         if leaf is None or material is None:
             held.outcome = Outcome(waits_for=ca.why_waiting(now) or RETRY)
             return None, None

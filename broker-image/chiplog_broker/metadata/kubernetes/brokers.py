@@ -107,4 +107,9 @@ def broker_view(broker: Broker) -> BrokerView:
     endpoints = {
         endpoint.listener: (endpoint.host, endpoint.port) for endpoint in broker.spec.endpoints
     }
-    return BrokerView(broker.spec.broker_id, broker.spec.rack, endpoints)
+    return BrokerView(
+        broker.spec.broker_id,
+        broker.spec.rack,
+        endpoints,
+        uses_tls=broker.status.uses_tls_with_peers,
+    )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.conditions import ConditionType, Verdict
-from chiplog_core.model.listener import Listener
+from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener
 from chiplog_core.model.listener_certificate import ListenerCertificate
 from chiplog_core.model.verdicts import holds
 from chiplog_core.naming import names
@@ -39,6 +39,10 @@ def _unusable(cluster: BrokerCluster, broker_id: BrokerId, one: ListenerCertific
     """The message about one listener of one broker."""
     listener = next((each for each in cluster.spec.listeners if each.name == one.listener), None)
     secrets = "" if listener is None else f", from Secret {_secrets(cluster, listener)}"
+    if one.listener == INTERNAL_LISTENER_NAME:
+        name = cluster.metadata.name
+        own, ca = names.broker_certificates(name), names.cluster_ca_certificate(name)
+        secrets = f", from Secret {own} or {ca}"
     until = (
         "" if one.not_after is None else f", which expires at {one.not_after:%Y-%m-%dT%H:%M:%SZ}"
     )
