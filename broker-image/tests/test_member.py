@@ -13,7 +13,10 @@ from chiplog_broker.config_file import InvalidConfigFile, member_config, member_
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.main import Addresses, arguments, serve
 from chiplog_broker.member import member
+from chiplog_broker.security.listener_security import ClientAuth
 from chiplog_broker.server.health import Health
+from chiplog_kube.connection import Connection
+from e2e.kafka.certificates import Authority
 
 CLUSTER = ["--cluster", "c1", "--broker-id", "3", "--data", "/data"]
 
@@ -48,6 +51,36 @@ def test_outside_of_a_pod_the_address_of_the_api_is_required(
     assert isinstance(options, argparse.Namespace)
     with pytest.raises(CannotStart, match="--kubeconfig"):
         member(options)
+
+
+@pytest.mark.parametrize("given", [None, "given", "mounted"])
+def test_a_member_uses_tls_with_others_if_it_has_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    ca, mounted = Authority.create(), tmp_path / "mounted"
+    if given is not None:
+        ca.write(ca.peer("demo-broker-3-0").write(tmp_path / given))
+    monkeypatch.setattr("chiplog_broker.member.INTERNAL_TLS", mounted)
+    (tmp_path / "secret").mkdir()
+    for name in ("username", "password"):
+        (tmp_path / "secret" / name).write_text("word")
+    options = [*CLUSTER[:-1], str(tmp_path / "data"), "--credentials", str(tmp_path / "secret")]
+    if given == "given":
+        options += ["--internal-tls", str(tmp_path / given)]
+    broker = member(arguments(options), connection=Connection(server="http://127.0.0.1:1"))
+    (internal,) = [one for one in broker._listeners if one.is_internal]
+    assert (internal.tls is not None) is (given is not None)
+    assert (broker.operator_tls is not None) is (given is not None)
+    if internal.tls is not None:
+        assert internal.tls.client_auth is ClientAuth.REQUIRED
+
+
+def test_files_for_tls_with_others_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    options = [*CLUSTER[:-1], str(tmp_path / "data"), "--credentials", str(tmp_path / "secret")]
+    options += ["--internal-tls", str(tmp_path / "absent")]
+    with pytest.raises(CannotStart, match=r"^--internal-tls .*absent cannot be used"):
+        member(arguments(options), connection=Connection(server="http://127.0.0.1:1"))
 
 
 def test_a_member_has_the_id_it_is_given(tmp_path: Path) -> None:

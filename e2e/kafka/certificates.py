@@ -14,6 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from e2e.kafka.ports import LOOPBACK
 
 DAY = datetime.timedelta(days=1)
+SERVER, CLIENT = (ExtendedKeyUsageOID.SERVER_AUTH,), (ExtendedKeyUsageOID.CLIENT_AUTH,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +71,22 @@ class Authority:
 
     def server(self, host: str = LOOPBACK, days: int = 30) -> Issued:
         """The certificate of a server with this address or name."""
-        try:
-            names: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address(host))]
-        except ValueError:
-            names = [x509.DNSName(host)]
-        return self._issue(common_name("broker"), ExtendedKeyUsageOID.SERVER_AUTH, names, days)
+        return self._issue(common_name("broker"), SERVER, [general_name(host)], days)
 
     def client(self, name: str, days: float = 30) -> Issued:
         """The certificate of a client with this common name."""
-        return self._issue(common_name(name), ExtendedKeyUsageOID.CLIENT_AUTH, [], days)
+        return self._issue(common_name(name), CLIENT, [], days)
+
+    def peer(self, *names: str) -> Issued:
+        """The certificate of a process that is a server and a client, with these names or
+        addresses."""
+        hosts = [general_name(name) for name in names]
+        return self._issue(common_name(names[0]), (*SERVER, *CLIENT), hosts, 30)
 
     def _issue(
         self,
         subject: x509.Name,
-        usage: x509.ObjectIdentifier,
+        usage: tuple[x509.ObjectIdentifier, ...],
         names: list[x509.GeneralName],
         days: float,
     ) -> Issued:
@@ -92,7 +95,7 @@ class Authority:
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
             unsigned(self._certificate.subject, subject, key, days)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
             .add_extension(issuer, critical=False)
         )
         if names:
@@ -106,6 +109,14 @@ class Authority:
             ),
             certificate.public_bytes(serialization.Encoding.PEM),
         )
+
+
+def general_name(host: str) -> x509.GeneralName:
+    """An address or a DNS name."""
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def common_name(name: str) -> x509.Name:

@@ -1,7 +1,7 @@
 """Opens a connection to another broker's internal listener: connect, agree on versions, log in.
 
 With TLS, each end shows a certificate, and the host in that of the other broker is checked. With or
-without it, each end proves that it knows the cluster's password (SCRAM), so the peer belongs to this
+without it, each end proves that it knows the cluster's password (SCRAM): the peer belongs to this
 cluster even if an address is in use by another process now.
 """
 

@@ -201,7 +201,7 @@ class TlsDoor:
         why = ""
         send_alert.set(handshake.send)
         try:
-            if self.accepts_plain_text() and not await begins_with_tls(handshake.accepted):
+            if not await self._has_tls(handshake):
                 await asyncio.get_running_loop().connect_accepted_socket(
                     lambda: connection, handshake.accepted
                 )
@@ -223,6 +223,17 @@ class TlsDoor:
         if self._forget(connection) is not None:
             self._owner.leave(handshake.host)
             self._owner.handshake_failed(str(handshake), why)
+
+    async def _has_tls(self, handshake: Handshake) -> bool:
+        """Whether a client uses TLS, or must. Raises `OSError` if it has sent nothing, and then the
+        socket is closed."""
+        if not self.accepts_plain_text():
+            return True
+        try:
+            return await begins_with_tls(handshake.accepted)
+        except OSError:
+            handshake.accepted.close()
+            raise
 
     def _drop(self, connection: asyncio.BaseProtocol) -> None:
         """Close an incomplete handshake; it counts no longer."""

@@ -172,6 +172,30 @@ def test_why_a_certificate_is_issued() -> None:
     assert why_issued(issued(), HOSTS, found, TERM, due) is None
 
 
+def test_a_broker_shows_its_certificate_at_both_ends() -> None:
+    found, both = authority(certificate()), replace(issued(), is_for_both_ends=True)
+    assert why_issued(issued(), HOSTS, found, TERM, NOW, needs_both_ends=True) is Why.USAGE
+    assert why_issued(both, HOSTS, found, TERM, NOW, needs_both_ends=True) is None
+    # One of the old key waits for clients, as for any other reason.
+    replaced = authority(certificate("a"), certificate("old", at=NOW - DAY))
+    assert why_issued(issued("old"), HOSTS, replaced, TERM, NOW, needs_both_ends=True) is None
+
+
+def test_what_clients_and_brokers_check_waits_for_both() -> None:
+    found = authority(certificate("a"), certificate("old", at=NOW - DAY))
+    current = found.certificates[0].fingerprint
+    known = NOW + PUBLISHED_FOR
+
+    def may(*trusted: str, at: datetime) -> bool:
+        one = broker(1, shows(trusted=trusted, listener="internal"))
+        peers = Reporters.of({BrokerId(1): one}).as_peers(are_with_clients=True)
+        return may_issue(found, at, peers)
+
+    assert not may(current, at=known - timedelta(seconds=1)), "clients may not have read it"
+    assert not may("old", at=known + DAY), "the broker does not trust it"
+    assert may(current, at=known)
+
+
 def test_the_term_is_that_of_the_spec() -> None:
     assert Term.of(CertificateAuthority()) == Term(validity=365 * DAY, renewal=30 * DAY)
 

@@ -29,6 +29,7 @@ CLUSTER = replace(
     owners="brokers",
     secret="demo-cluster-ca-cert",  # noqa: S106 - a name
     trust=(),
+    are_with_clients=True,
 )
 
 
@@ -96,3 +97,14 @@ def test_what_is_trusted_after_its_removal() -> None:
         "certificates of the clients CA that are not in Secret demo-clients-ca-cert any more are "
         "still trusted by broker 1, broker 3"
     )
+
+
+def test_the_cluster_ca_waits_for_brokers_too() -> None:
+    held = replace(CLUSTER, trust=TRUST)
+    assert progress(held, LATER) == (
+        "the cluster CA has a new key: 2 of 3 brokers trust it; its certificates wait for the "
+        "others (broker 3 is down)"
+    )
+    trusted = replace(CLUSTER, trust=TRUST[:2])
+    assert "clients have until 2026-01-01T00:03:00Z" in progress(trusted, NOW)
+    assert progress(trusted, LATER).endswith("0 of 2 certificates of brokers are issued from it")

@@ -22,11 +22,13 @@ from chiplog_core.certificates.authority import (
     kept,
     next_step,
 )
-from chiplog_core.certificates.reports import NOBODY, Reporters
+from chiplog_core.certificates.reports import Reporters
 from chiplog_core.certificates.servers import why_issued
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.model.broker import Broker
-from tests.certificates.reporting import LISTENER, broker, fingerprint, shows
+from chiplog_core.model.listener import INTERNAL_LISTENER_NAME as INTERNAL
+from chiplog_core.model.listener_certificate import ListenerCertificate
+from tests.certificates.reporting import broker, fingerprint, shows
 from tests.certificates.test_authority import NOW, TERM, certificate, issued
 
 IDS = (1, 2, 3)
@@ -52,7 +54,7 @@ class Process:
         started = replace(
             found.status,
             incarnation=Incarnation("b" * 32),
-            listener_certificates=(shows(None),),
+            listener_certificates=(replace(made_of(self.reported), fingerprint=None, trusted=()),),
         )
         return replace(found, status=started)
 
@@ -203,34 +205,41 @@ class ClientsCa(World):
 
 
 class ClusterCa(World):
-    """Brokers mount their own certificates; clients read those of the CA."""
+    """Brokers mount their own certificates and those of the CA, which clients read, too. The
+    operator has a certificate."""
 
     leaves: tuple[Issued, ...] = ()
+    operator: Issued | None = None
 
-    def published(self, number: int) -> Issued:
-        return self.leaves[number - 1]
+    def published(self, number: int) -> tuple[Issued, Published]:
+        return self.leaves[number - 1], self.authority.certificates
 
     def read(self) -> Published:
         return self.authority.certificates
 
     def round(self) -> None:
         objects = {
-            BrokerId(number): process.object(number, lambda used: shows(used.fingerprint))
+            BrokerId(number): process.object(number, as_peer)
             for number, process in self.brokers.items()
         }
         reporters = Reporters.of(objects, wanted=[BrokerId(one) for one in self.brokers])
         reported = [
             replace(
                 leaf,
-                is_shown=reporters.serving(BrokerId(number), leaf.fingerprint, {LISTENER}).is_so,
+                is_shown=reporters.serving(BrokerId(number), leaf.fingerprint, {INTERNAL}).is_so,
             )
             for number, leaf in enumerate(self.leaves, 1)
         ]
-        self.steps(reported, NOBODY)
+        own = () if self.operator is None else (replace(self.operator, is_shown=True),)
+        self.steps([*reported, *own], reporters.as_peers())
+        checked_by = reporters.as_peers()
+        if why_issued(self.operator, frozenset(), self.authority, TERM, self.now, checked_by):
+            self.operator = issued(self.authority.key_id, at=self.now)
+        checked_by = reporters.as_peers(are_with_clients=True)
         found = []
         for number, leaf in enumerate(self.leaves or (None, None, None), 1):
             current = self.authority.current(self.now)
-            if why_issued(leaf, frozenset(), self.authority, TERM, self.now):
+            if why_issued(leaf, frozenset(), self.authority, TERM, self.now, checked_by):
                 assert current is not None
                 leaf = replace(  # noqa: PLW2901 - it gets this one
                     issued(current.key_id, at=self.now),
@@ -242,10 +251,22 @@ class ClusterCa(World):
         self.note()
 
     def check(self) -> None:
-        """Every client trusts what every broker shows."""
+        """Every client trusts what every broker shows, and brokers, which are up, trust each other
+        and the operator."""
         for published in self.known():
             for process in self.brokers.values():
-                assert process.memory.issuer in {one.key_id for one in published}
+                assert process.memory[0].issuer in {one.key_id for one in published}
+        assert self.operator is not None
+        running = [process.memory for process in self.brokers.values() if not process.is_down]
+        for _, trusted in running:
+            keys = {one.key_id for one in trusted}
+            assert {self.operator.issuer, *(leaf.issuer for leaf, _ in running)} <= keys
+
+
+def as_peer(used: tuple[Issued, Published]) -> ListenerCertificate:
+    """What a broker reports of its own listener."""
+    leaf, trusted = used
+    return shows(leaf.fingerprint, trusted=[one.fingerprint for one in trusted], listener=INTERNAL)
 
 
 EVENTS = st.sampled_from(

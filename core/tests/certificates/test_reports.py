@@ -122,3 +122,21 @@ def test_reports_in_words() -> None:
         "broker 6 is down and 2 more"
     )
     assert lacking(reports[:1]) == ""
+
+
+def test_whom_brokers_trust_between_themselves_is_another_question() -> None:
+    found = broker(1, shows(trusted=[OLD]), shows(trusted=[NEW], listener="internal"))
+    reporters, published = Reporters.of({ONE: found}), frozenset({NEW})
+    (of_users,) = reporters.trusting(NEW, published)
+    (of_peers,) = reporters.as_peers().trusting(NEW, published)
+    assert (of_users.is_so, of_peers.is_so) == (False, True)
+    assert reporters.trusting_others(published) == ("broker 1",)
+    assert reporters.as_peers().trusting_others(published) == ()
+
+
+def test_a_broker_that_uses_plain_text_with_others_trusts_nobody_there() -> None:
+    found = broker(1, shows(trusted=[OLD]))
+    (report,) = Reporters.of({ONE: found}).as_peers().trusting(NEW, frozenset({NEW}))
+    assert report.is_so is True
+    assert not found.status.uses_tls_with_peers
+    assert broker(1, shows(None, listener="internal")).status.uses_tls_with_peers

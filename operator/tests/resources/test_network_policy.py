@@ -84,6 +84,15 @@ def test_only_the_operator_reaches_the_health_port(cluster_with: ClusterWith, ma
     assert reaching(policy(make(cluster_with())), ports.HEALTH) == (OPERATOR,)
 
 
+def test_the_operators_own_port_is_open_where_brokers_have_certificates(
+    cluster_with: ClusterWith, make: Make
+) -> None:
+    secured = policy(make(cluster_with(listeners=[{**PLAIN, "tls": True}])))
+    assert reaching(secured, ports.OPERATOR) == (OPERATOR,)
+    assert reaching(secured, ports.HEALTH) == (OPERATOR,)
+    assert reaching(policy(make(cluster_with())), ports.OPERATOR) == ()
+
+
 def test_everybody_reaches_metrics_and_the_clients_listeners(
     cluster_with: ClusterWith, make: Make
 ) -> None:

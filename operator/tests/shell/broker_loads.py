@@ -18,7 +18,7 @@ from chiplog_core.naming import names
 from chiplog_core.observed.processes import Identity
 from chiplog_kube import kinds
 from chiplog_operator.groups.loop import GroupPorts
-from chiplog_operator.groups.port import NoAnswer, WrongSecret
+from chiplog_operator.groups.port import Access, NoAnswer, WrongSecret
 from chiplog_operator.metrics import Metrics
 from chiplog_operator.resources.secret import password_of
 
@@ -40,12 +40,14 @@ class LoadedBrokers:
     def ports(self) -> GroupPorts:
         return GroupPorts(port=self, figures_listener=Metrics().groups)
 
-    async def ask(self, process: Identity, secret: str, path: str, body: bytes) -> bytes:
+    async def ask(self, process: Identity, access: Access, path: str, body: bytes) -> bytes:
         assert path == LOADS_PATH
         self.asked[process.broker_id] += 1
         if process.broker_id in self.away:
             raise NoAnswer("it is away")
-        if secret != password_of(self.bench.one(kinds.SECRETS, names.internal_secret("demo"))):
+        if access.secret != password_of(
+            self.bench.one(kinds.SECRETS, names.internal_secret("demo"))
+        ):
             raise WrongSecret("another secret")
         if self.garbled:
             return b"{"

@@ -17,11 +17,19 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.broker_status import BrokerStatus
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.naming import labels
+from chiplog_core.naming.peers import is_broker, is_operator
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Manifest, Unavailable
 from chiplog_operator.apply import Applied
 from chiplog_operator.caches import ClusterKey
-from chiplog_operator.certificates.issuing import Validity, new_key, sign_authority
+from chiplog_operator.certificates.issuing import (
+    Owner,
+    Usage,
+    Validity,
+    new_key,
+    sign_authority,
+    sign_leaf,
+)
 from chiplog_operator.certificates.keeper import READ_AGAIN_S
 from tests.shell import test_apply
 from tests.shell.test_apply import IDS
@@ -138,7 +146,8 @@ def test_a_cluster_with_tls_has_cas_and_a_certificate_for_each_broker(
         metadata = bench.one(kinds.SECRETS, name)["metadata"]
         assert metadata["labels"].items() >= labels.of_cluster("demo").items()
         assert [owner["kind"] for owner in metadata["ownerReferences"]] == ["BrokerCluster"]
-    assert set(entries(bench, "demo-broker-certs")) == {"1.crt", "1.key", "2.crt", "2.key"}
+    made = {f"{owner}.{form}" for owner in ("1", "2", "operator") for form in ("crt", "key")}
+    assert set(entries(bench, "demo-broker-certs")) == made
     (ca,) = certificates(bench, "demo-cluster-ca-cert")
     (clients_ca,) = certificates(bench, "demo-clients-ca-cert")
     assert ca.subject != clients_ca.subject
@@ -162,6 +171,70 @@ def test_pods_mount_their_own_certificate_and_the_clients_ca(bench: Any, shell: 
         clients_ca = volumes[mounts["/etc/chiplog-clients-ca"]]["secret"]
         assert clients_ca["secretName"] == "demo-clients-ca-cert"
         assert clients_ca["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+        sources = volumes[mounts["/etc/chiplog-internal-tls"]]["projected"]["sources"]
+        assert [one["secret"] for one in sources] == [
+            {"name": "demo-broker-certs", "items": certificate["items"]},
+            {"name": "demo-cluster-ca-cert", "items": clients_ca["items"]},
+        ]
+
+
+def usages(certificate: x509.Certificate) -> set[str]:
+    found = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    return {one._name for one in found}
+
+
+def test_the_operator_and_brokers_have_names_by_which_they_know_each_other(
+    bench: Any, shell: Shell
+) -> None:
+    bench.run(shell.apply(bench.run(shell.cluster(listeners=[TLS]))))
+    found = {}
+    for name in ("1", "2", "operator"):
+        (certificate,) = certificates(bench, "demo-broker-certs", f"{name}.crt")
+        alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        found[name] = alternative.value.get_values_for_type(x509.DNSName), usages(certificate)
+    assert found["operator"] == (["operator.demo-kafka-brokers.shop.svc"], {"clientAuth"})
+    for number in ("1", "2"):
+        hosts, usage = found[number]
+        assert is_broker(hosts, "demo", "shop")
+        assert not is_operator(hosts, "demo", "shop")
+        assert usage == {"serverAuth", "clientAuth"}
+
+
+def test_a_certificate_of_an_older_version_is_issued_again_for_both_ends(
+    bench: Any, shell: Shell
+) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        await shell.apply(cluster)
+        found = entries(bench, "demo-broker-certs")
+        ca = (
+            entry(bench, "demo-cluster-ca-cert", "ca.crt"),
+            entry(bench, "demo-cluster-ca", "ca.key"),
+        )
+        now, key = bench.clock.now(), found["1.key"].decode()
+        (before,) = certificates(bench, "demo-broker-certs", "1.crt")
+        alternative = before.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        hosts = [
+            *alternative.get_values_for_type(x509.DNSName),
+            *map(str, alternative.get_values_for_type(x509.IPAddress)),
+        ]
+        older = sign_leaf(
+            ca,
+            key,
+            Owner.process("demo-broker-1", hosts, Usage.SERVER),
+            Validity(not_before=now, not_after=now + timedelta(300)),
+        )
+        patch = {"data": {"1.crt": base64.b64encode(older.encode()).decode()}}
+        await bench.api.patch(
+            kinds.SECRETS, "shop", "demo-broker-certs", patch, field_manager="them"
+        )
+        second = serial(bench, 2)
+        await later(bench, shell, cluster, READ_AGAIN_S)
+        (after,) = certificates(bench, "demo-broker-certs", "1.crt")
+        assert usages(after) == {"serverAuth", "clientAuth"}
+        assert serial(bench, 2) == second, "it is for both ends already"
+
+    bench.run(scenario())
 
 
 def test_a_new_operator_goes_on_with_what_there_is(bench: Any, shell: Shell) -> None:
@@ -481,11 +554,13 @@ def test_a_broken_certificate_is_issued_again(bench: Any, shell: Shell) -> None:
     bench.run(scenario())
 
 
-def test_a_listener_with_its_own_certificate_needs_no_ca(bench: Any, shell: Shell) -> None:
+def test_a_listener_with_its_own_certificate_needs_the_ca_between_brokers_only(
+    bench: Any, shell: Shell
+) -> None:
     bench.run(bench.api.create(kinds.SECRETS, kafka_tls(bench), field_manager="them"))
     bench.run(shell.apply(bench.run(shell.cluster(listeners=[OWN]))))
     assert {one["metadata"]["name"] for one in bench.api.all_of(kinds.SECRETS)} == {
-        "demo-internal",
+        *NAMES - {"demo-clients-ca", "demo-clients-ca-cert"},
         "kafka-tls",
     }
     template = bench.one(kinds.STATEFUL_SETS, "demo-broker-2")["spec"]["template"]

@@ -302,3 +302,47 @@ def test_a_stolen_key_is_given_up_without_waiting_for_anybody(secure: Any) -> No
             assert certificate(secure, "shop").issuer != first.issuer
 
     secure.run(scenario())
+
+
+def test_the_cluster_ca_waits_until_brokers_trust_it_between_themselves(secure: Any) -> None:
+    async def as_peers(*numbers: int, **instead: Any) -> None:
+        for number in numbers:
+            (shown,) = fingerprints(of_broker(secure, number))
+            own = {
+                "listener": "internal",
+                "fingerprint": shown,
+                "trusted": fingerprints(*published(secure, CLUSTER_CA)),
+            }
+            await secure.brokers[number]._patch_status(
+                {"listenerCertificates": [{**own, **instead}]}
+            )
+
+    async def scenario() -> None:
+        async with secure.running():
+            await start(secure)
+            await as_peers(1, 2, 3)
+            await secure.live(5.0)
+            first = of_broker(secure, 1)
+            await ask(secure, CLUSTER_CA, labels.FORCE_REPLACE)
+            await secure.live(SHORT_S)
+            new, old = published(secure, CLUSTER_CA)
+            await as_peers(1, 3)
+            await secure.live(2 * PUBLISHED_S)
+            assert of_broker(secure, 1) == first, "broker 2 would refuse another one"
+            assert changing(secure) == (
+                "the cluster CA has a new key: 2 of 3 brokers trust it; its certificates wait for "
+                "the others (broker 2 does not trust it yet)"
+            )
+            await as_peers(2)
+            await secure.live(15.0)
+            of_broker(secure, 1).verify_directly_issued_by(new)
+            found = entries(secure, "demo-broker-certs")["operator.crt"]
+            x509.load_pem_x509_certificate(found).verify_directly_issued_by(new)
+            await ask(secure, f"{CLUSTER_CA}-cert", labels.REMOVE_OLD_CA)
+            await secure.live(SHORT_S)
+            assert published(secure, CLUSTER_CA) == [new, old], "no broker shows the new one"
+            await as_peers(1, 2, 3)
+            await secure.live(SHORT_S)
+            assert published(secure, CLUSTER_CA) == [new]
+
+    secure.run(scenario())

@@ -34,7 +34,7 @@ from chiplog_core.naming import names
 from chiplog_core.observed.processes import Identity
 from chiplog_kube import kinds
 from chiplog_operator.groups.loop import GroupPorts
-from chiplog_operator.groups.port import NoAnswer, WrongSecret
+from chiplog_operator.groups.port import Access, NoAnswer, WrongSecret
 from chiplog_operator.metrics import Metrics
 from chiplog_operator.resources.secret import password_of
 from tests.shell.pod_network import PodNetwork
@@ -55,12 +55,12 @@ class Brokers:
     a_page: int = 1_000
     asked: Counter[str] = field(default_factory=Counter)
 
-    async def ask(self, whom: Identity, secret: str, path: str, body: bytes) -> bytes:
+    async def ask(self, whom: Identity, access: Access, path: str, body: bytes) -> bytes:
         self.asked[path] += 1
         if self.away:
             raise NoAnswer("it is away")
         stored = self.bench.one(kinds.SECRETS, names.internal_secret(CLUSTER))
-        if secret != password_of(stored):
+        if access.secret != password_of(stored):
             raise WrongSecret("another secret")
         answer: dict[str, Callable[[Any], object]] = {
             FACTS_PATH: self._facts,

@@ -17,6 +17,7 @@ from chiplog_core.model.group_status import ResetOffset, ResetState
 from chiplog_core.observed.processes import Identity
 from chiplog_kube import kinds
 from chiplog_operator.groups.loop import GroupPorts
+from chiplog_operator.groups.port import Access
 from tests.shell.test_groups import NAMESPACE, Brokers, Running
 
 RESET = {"id": "one", "strategy": "to-earliest", "dryRun": False}
@@ -29,9 +30,9 @@ class ResettingBrokers(Brokers):
     resets: list[ResetRequest] = field(default_factory=list)
     done: dict[str, ResetAnswer] = field(default_factory=dict)
 
-    async def ask(self, whom: Identity, secret: str, path: str, body: bytes) -> bytes:
+    async def ask(self, whom: Identity, access: Access, path: str, body: bytes) -> bytes:
         if path != RESET_PATH:
-            return await super().ask(whom, secret, path, body)
+            return await super().ask(whom, access, path, body)
         asked = request_from_body(ResetRequest, body)
         self.resets.append(asked)
         if asked.reset.id not in self.done:

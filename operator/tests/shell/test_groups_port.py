@@ -2,14 +2,20 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from chiplog_core.certificates.authority import Term
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.naming import ports
+from chiplog_core.naming.peers import broker_host, operator_host
 from chiplog_core.observed.processes import Identity
 from chiplog_core.signature import (
     SIGNATURE_HEADER,
@@ -18,11 +24,16 @@ from chiplog_core.signature import (
     judge,
     message_of,
 )
+from chiplog_operator.caches import ClusterKey
+from chiplog_operator.certificates.issuing import Owner, Usage
+from chiplog_operator.certificates.material import CaMaterial, LeafMaterial
+from chiplog_operator.certificates.own import OwnCertificate, OwnCertificates
 from chiplog_operator.clock import SystemClock
 from chiplog_operator.groups import port as groups_port
-from chiplog_operator.groups.port import HttpGroupsPort, NoAnswer, WrongSecret
+from chiplog_operator.groups.port import Access, HttpGroupsPort, NoAnswer, WrongSecret
 
 HOST, SECRET = "127.0.0.1", "of the cluster"
+KEY = ClusterKey("shop", "demo")
 ME = Incarnation("0123456789abcdef" * 2)
 WHOM = Identity(broker_id=BrokerId(1), incarnation=ME, pod_uid="u", address=HOST)
 PATH = "/groups/facts"
@@ -83,8 +94,10 @@ def asked(
     *,
     secret: str = SECRET,
     whom: Identity = WHOM,
+    own: ssl.SSLContext | None = None,
+    served: ssl.SSLContext | None = None,
 ) -> bytes:
-    """The answer to one question."""
+    """The answer to one question; `own` is the operator's TLS, `served` the broker's."""
 
     async def scenario() -> bytes:
         app = web.Application()
@@ -92,11 +105,13 @@ def asked(
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         listening = socket.create_server((HOST, 0))
-        monkeypatch.setattr(ports, "HEALTH", listening.getsockname()[1])
-        await web.SockSite(runner, listening).start()
+        name = "HEALTH" if served is None else "OPERATOR"
+        monkeypatch.setattr(ports, name, listening.getsockname()[1])
+        await web.SockSite(runner, listening, ssl_context=served).start()
         try:
             async with HttpGroupsPort(SystemClock()) as port:
-                return await port.ask(whom, secret, PATH, b"1")
+                access = Access(cluster=KEY, secret=secret, tls=own)
+                return await port.ask(whom, access, PATH, b"1")
         finally:
             await runner.cleanup()
 
@@ -141,7 +156,82 @@ def test_where_nobody_listens_there_is_no_answer(monkeypatch: pytest.MonkeyPatch
         with socket.create_server((HOST, 0)) as listening:
             monkeypatch.setattr(ports, "HEALTH", listening.getsockname()[1])
         async with HttpGroupsPort(SystemClock()) as port:
-            return await port.ask(WHOM, SECRET, PATH, b"1")
+            return await port.ask(WHOM, Access(cluster=KEY, secret=SECRET), PATH, b"1")
 
     with pytest.raises(NoAnswer):
         asyncio.run(asyncio.wait_for(scenario(), timeout=60))
+
+
+# -- with TLS
+
+TERM = Term(validity=timedelta(days=9), renewal=timedelta(days=1))
+SECURED = replace(WHOM, uses_tls=True)
+
+
+def made() -> CaMaterial:
+    return CaMaterial().advanced("demo cluster-ca", (), TERM, datetime.now(UTC))
+
+
+def issued(ca: CaMaterial, host: str, usage: Usage) -> LeafMaterial:
+    return LeafMaterial.issue(ca, Owner.process("demo", [host], usage), TERM, datetime.now(UTC))
+
+
+def of_operator(ca: CaMaterial) -> ssl.SSLContext:
+    own = OwnCertificates()
+    leaf = issued(ca, operator_host("demo", "shop"), Usage.CLIENT)
+    own.show(KEY, OwnCertificate.of(leaf, ca.pems))
+    context = own.of(KEY)
+    assert context is not None
+    own.show(KEY, OwnCertificate.of(leaf, ca.pems))
+    assert own.of(KEY) is context, "nothing has changed"
+    return context
+
+
+def of_broker(folder: Path, ca: CaMaterial, number: int = 1) -> ssl.SSLContext:
+    """That of a broker, which asks for certificates of the CA."""
+    leaf = issued(ca, broker_host("demo", "shop", BrokerId(number)), Usage.BOTH)
+    file = folder / "broker.pem"
+    file.write_text(leaf.certificate + leaf.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    context.load_verify_locations(cadata="".join(ca.pems))
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def test_a_broker_with_a_certificate_is_asked_with_tls(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ca = made()
+    assert (
+        asked(
+            honest, monkeypatch, whom=SECURED, own=of_operator(ca), served=of_broker(tmp_path, ca)
+        )
+        == b'{"asked":1}'
+    )
+
+
+def test_another_broker_or_ca_at_its_address_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ca = made()
+    for served in (of_broker(tmp_path, ca, 2), of_broker(tmp_path, made())):
+        with pytest.raises(NoAnswer, match="ertificate"):
+            asked(honest, monkeypatch, whom=SECURED, own=of_operator(ca), served=served)
+
+
+def test_without_a_certificate_of_its_own_the_operator_asks_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def nobody_asks(_: web.Request) -> web.Response:
+        raise AssertionError("in plain text")
+
+    with pytest.raises(NoAnswer, match="no certificate of the cluster CA yet"):
+        asked(nobody_asks, monkeypatch, whom=SECURED)
+
+
+def test_a_certificate_is_forgotten_with_its_cluster() -> None:
+    own, ca = OwnCertificates(), made()
+    own.show(KEY, OwnCertificate.of(issued(ca, "operator", Usage.CLIENT), ca.pems))
+    own.show(KEY, None)
+    assert own.of(KEY) is None

@@ -20,7 +20,14 @@ from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec, Endpoint
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.naming.names import MAX_CLUSTER_NAME_LENGTH
-from chiplog_operator.certificates.issuing import Validity, new_key, read_key, sign_authority
+from chiplog_operator.certificates.issuing import (
+    Owner,
+    Usage,
+    Validity,
+    new_key,
+    read_key,
+    sign_authority,
+)
 from chiplog_operator.certificates.material import CaMaterial, LeafMaterial
 
 TERM = Term(validity=timedelta(days=365), renewal=timedelta(days=30))
@@ -33,7 +40,8 @@ def made() -> CaMaterial:
 
 
 def issue(ca: CaMaterial, hosts: frozenset[str] = HOSTS) -> LeafMaterial:
-    return LeafMaterial.issue(ca, "demo-broker-1", hosts, TERM, datetime.now(UTC))
+    owner = Owner.process("demo-broker-1", hosts, Usage.BOTH)
+    return LeafMaterial.issue(ca, owner, TERM, datetime.now(UTC))
 
 
 def serving(folder: Path, server: LeafMaterial) -> ssl.SSLContext:

@@ -17,6 +17,8 @@ from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
+from chiplog_broker.security.listener_security import TlsSettings
+from chiplog_broker.security.tls import TlsFiles, client_context
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker as BrokerObject
 from chiplog_core.model.broker_status import BrokerStatus
@@ -68,6 +70,8 @@ class Brokers:
         self.epoch = 0
         self.unclean_epoch: int | None = None
         self.partitions = 1
+        self.tls: dict[int, TlsSettings] = {}
+        """How brokers that start from now on use TLS with each other; others use plain text."""
         self.wait_for_others = False
         """Whether clients that create topics wait for all brokers."""
         self._sessions: dict[int, int] = {}
@@ -112,11 +116,13 @@ class Brokers:
             ),
             config,
         )
+        tls = self.tls.get(broker_id)
         listeners = [
             Listener("plain", "127.0.0.1", 0, "127.0.0.1", 0),
-            internal_listener("127.0.0.1", Keyring(SECRET, rng), host="127.0.0.1", port=0),
+            internal_listener("127.0.0.1", Keyring(SECRET, rng), tls=tls, host="127.0.0.1", port=0),
         ]
-        dialer = Dialer(SystemNet().connect, rng, SECRET, f"broker-{broker_id}")
+        files = None if tls is None else TlsFiles(tls, clock, client_context)
+        dialer = Dialer(SystemNet().connect, rng, SECRET, f"broker-{broker_id}", tls=files)
         broker = Broker(
             Ports(clock, rng, data, metadata), config, listeners, "data", membership, dialer
         )

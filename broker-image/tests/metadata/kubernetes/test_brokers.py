@@ -56,6 +56,20 @@ def test_who_ends_is_named_for_a_moment() -> None:
     assert told.named == [1]
 
 
+def test_a_live_broker_that_lists_no_own_listener_uses_plain_text() -> None:
+    told = Told()
+    process, reported = f"{2:032x}", [{"listener": "internal"}]
+    status = {"incarnation": process, "session": 1, "listenerCertificates": reported}
+    told.brokers.broker_changed(None, manifest(2) | {"status": status})
+    assert told.view.brokers[2].uses_tls
+    assert not told.view.has_plain_brokers
+
+    told.see(1)
+    assert told.view.has_plain_brokers
+    told.see(1, fenced=True)
+    assert not told.view.has_plain_brokers
+
+
 def test_who_was_never_seen_alive_is_not_named() -> None:
     told = Told()
     told.see(1)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.conditions import Condition, ConditionStatus
 from chiplog_core.model.listener_certificate import ListenerCertificate
+from chiplog_core.observed.processes import identity
 from tests.planner.model import Kubernetes
 
 TLS = {"name": "tls", "type": "internal", "port": 9093, "tls": True}
@@ -80,3 +81,26 @@ def test_a_generated_certificate_and_a_listener_that_the_spec_does_not_have() ->
         "demo-broker-certs (key values mismatch): it still uses the certificate that it had: "
         "correct the Secret"
     )
+
+
+def test_the_files_for_other_brokers_have_secrets_of_their_own() -> None:
+    kubernetes = running()
+    status = kubernetes.brokers[BrokerId(1)].status
+    report = replace(BROKEN, listener="internal", not_after=None)
+    kubernetes.status(1, replace(status, listener_certificates=(report,)))
+    kubernetes.settle()
+    assert "listener internal, from Secret demo-broker-certs or demo-cluster-ca-cert (key" in (
+        conditions(kubernetes)["Warning"].message
+    )
+
+
+def test_a_process_says_whether_it_is_asked_with_tls() -> None:
+    kubernetes = running()
+    broker, pod = kubernetes.brokers[BrokerId(1)], kubernetes.pods[BrokerId(1)]
+    reported = replace(BROKEN, listener="internal"), BROKEN
+    of_tls = replace(broker, status=replace(broker.status, listener_certificates=reported))
+    plain, secured = identity(broker, pod), identity(of_tls, pod)
+    assert plain is not None
+    assert secured is not None
+    assert (plain.uses_tls, secured.uses_tls) == (False, True)
+    assert plain == secured, "it is the same process"
