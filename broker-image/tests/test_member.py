@@ -53,6 +53,15 @@ def test_outside_of_a_pod_the_address_of_the_api_is_required(
         member(options)
 
 
+def with_credentials(directory: Path) -> list[str]:
+    """The options of a member that has a password for other brokers."""
+    secret = directory / "secret"
+    secret.mkdir()
+    for name in ("username", "password"):
+        (secret / name).write_text("word")
+    return [*CLUSTER[:-1], str(directory / "data"), "--credentials", str(secret)]
+
+
 @pytest.mark.parametrize("given", [None, "given", "mounted"])
 def test_a_member_uses_tls_with_others_if_it_has_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
@@ -61,10 +70,7 @@ def test_a_member_uses_tls_with_others_if_it_has_the_files(
     if given is not None:
         ca.write(ca.peer("demo-broker-3-0").write(tmp_path / given))
     monkeypatch.setattr("chiplog_broker.member.INTERNAL_TLS", mounted)
-    (tmp_path / "secret").mkdir()
-    for name in ("username", "password"):
-        (tmp_path / "secret" / name).write_text("word")
-    options = [*CLUSTER[:-1], str(tmp_path / "data"), "--credentials", str(tmp_path / "secret")]
+    options = with_credentials(tmp_path)
     if given == "given":
         options += ["--internal-tls", str(tmp_path / given)]
     broker = member(arguments(options), connection=Connection(server="http://127.0.0.1:1"))
@@ -76,8 +82,7 @@ def test_a_member_uses_tls_with_others_if_it_has_the_files(
 
 
 def test_files_for_tls_with_others_that_cannot_be_used_are_named(tmp_path: Path) -> None:
-    (tmp_path / "secret").mkdir()
-    options = [*CLUSTER[:-1], str(tmp_path / "data"), "--credentials", str(tmp_path / "secret")]
+    options = with_credentials(tmp_path)
     options += ["--internal-tls", str(tmp_path / "absent")]
     with pytest.raises(CannotStart, match=r"^--internal-tls .*absent cannot be used"):
         member(arguments(options), connection=Connection(server="http://127.0.0.1:1"))

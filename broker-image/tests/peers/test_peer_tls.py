@@ -3,6 +3,7 @@ while some of them use plain text still."""
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,7 +17,7 @@ from chiplog_broker.metadata.listeners import internal_listener
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.errors import PeerError, PeerLost, PeerUnreachable
 from chiplog_broker.ports.clock import SystemClock
-from chiplog_broker.ports.net import SystemNet
+from chiplog_broker.ports.net import P, SystemNet
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.security.credentials import Keyring
 from chiplog_broker.security.listener_security import ClientAuth, TlsSettings
@@ -64,12 +65,11 @@ def pki(tmp_path: Path) -> Pki:
 class Net(SystemNet):
     """Connects to `HOST`, whatever the name is; the name is checked nevertheless."""
 
-    async def connect(  # type: ignore[override]
-        self, protocol: PeerConnection, host: str, port: int, tls: object = None
-    ) -> PeerConnection:
-        more = {} if tls is None else {"ssl": tls, "server_hostname": host}
+    async def connect(
+        self, protocol: P, host: str, port: int, tls: ssl.SSLContext | None = None
+    ) -> P:
         _, connected = await asyncio.get_running_loop().create_connection(
-            lambda: protocol, HOST, port, **more
+            lambda: protocol, HOST, port, ssl=tls, server_hostname=host if tls else None
         )
         return connected
 
@@ -95,7 +95,7 @@ async def dial(
 ) -> PeerConnection:
     files = None if settings is None else TlsFiles(settings, SystemClock(), client_context)
     dialing = new_dialer(NEW, tls=files)
-    dialing._connect = Net().connect  # type: ignore[assignment]
+    dialing._connect = Net().connect
     return await dialing.dial(host, port, 5, has_tls=has_tls)
 
 
@@ -272,7 +272,7 @@ def test_both_ends_follow_their_files(pki: Pki) -> None:
         async with serving(pki.one) as (server, port):
             files = TlsFiles(pki.two, SystemClock(), client_context)
             dialing = new_dialer(NEW, tls=files)
-            dialing._connect = Net().connect  # type: ignore[assignment]
+            dialing._connect = Net().connect
 
             async def works() -> None:
                 connection = await dialing.dial(ONE, port, 5, has_tls=True)

@@ -332,4 +332,6 @@ def _expiries(held: _Held, now: datetime) -> dict[str, datetime]:
             found[wish.names.metric] = latest if newest is None else newest.not_after
     for broker_id, server in held.found.servers.items():
         found[f"broker-{broker_id}"] = server.facts.not_after
+    if held.found.operator is not None:
+        found["operator"] = held.found.operator.facts.not_after
     return found

@@ -96,7 +96,8 @@ def test_the_files_for_other_brokers_have_secrets_of_their_own() -> None:
 
 def test_a_process_says_whether_it_is_asked_with_tls() -> None:
     kubernetes = running()
-    broker, pod = kubernetes.brokers[BrokerId(1)], kubernetes.pods[BrokerId(1)]
+    broker = kubernetes.brokers[BrokerId(1)]
+    pod = replace(kubernetes.pods[BrokerId(1)], uid="u", address="198.18.0.1")
     reported = replace(BROKEN, listener="internal"), BROKEN
     of_tls = replace(broker, status=replace(broker.status, listener_certificates=reported))
     plain, secured = identity(broker, pod), identity(of_tls, pod)
