@@ -542,10 +542,10 @@ def test_a_copy_that_moves_while_the_leader_is_dialled_is_fetched_once(
     async def scenario() -> None:
         dialled, may_connect, dial = asyncio.Event(), asyncio.Event(), Dialer.dial
 
-        async def slowly(dialer: Dialer, host: str, port: int, timeout_s: float) -> PeerConnection:
+        async def slowly(dialer: Dialer, *given: Any, **more: Any) -> PeerConnection:
             dialled.set()
             await may_connect.wait()
-            return await dial(dialer, host, port, timeout_s)
+            return await dial(dialer, *given, **more)
 
         monkeypatch.setattr(Dialer, "dial", slowly)
         async with both(replica_fetch_wait_max_ms="5000") as (leader, follower):
