@@ -29,7 +29,7 @@ from chiplog_core.model.auto_rebalance import (
 from chiplog_core.model.broker_capacity import BrokerCapacity
 from chiplog_core.model.certificates import CertificateAuthority
 from chiplog_core.model.conditions import Condition
-from chiplog_core.model.listener import Listener, ListenerStatus
+from chiplog_core.model.listener import DEFAULT_LISTENERS, Listener, ListenerStatus
 from chiplog_core.model.network_policy import NetworkPolicySettings
 from chiplog_core.model.pod import Image, PodTemplate, PullPolicy, Resources
 from chiplog_core.model.references import ConfigScalar, Namespace
@@ -376,6 +376,12 @@ class BrokerCluster(UsersResource):
 
     spec: BrokerClusterSpec
     status: BrokerClusterStatus = field(default_factory=BrokerClusterStatus)
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """The listeners for clients: those of the spec, or the default one. The listener that
+        brokers use among themselves is not one of them."""
+        return self.spec.listeners or DEFAULT_LISTENERS
 
     def group_prefix(self, namespace: str) -> str:
         """The prefix that a group id must have so that a ConsumerGroup of this namespace may change

@@ -172,6 +172,10 @@ class Listener:
         return None if self.authentication is None else self.authentication.type
 
 
+DEFAULT_LISTENERS = (Listener(name="plain", type=ListenerType.INTERNAL, port=ports.PLAIN),)
+"""The listeners for clients of a cluster whose spec has none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerStatus:
     """Bootstrap address of one listener."""

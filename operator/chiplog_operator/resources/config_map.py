@@ -37,7 +37,6 @@ from chiplog_core.model.listener import Listener
 from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
-from chiplog_operator.resources.listeners import listeners
 from chiplog_operator.resources.objects import cluster_object
 from chiplog_operator.resources.volumes import CLIENTS_CA_PATH, OAUTH_TRUST_PATH, TLS_PATH
 
@@ -58,7 +57,7 @@ def properties(cluster: BrokerCluster) -> Mapping[str, str]:
     values = given_broker_config(cluster.spec.config).values
     return {
         LISTENERS.name: ",".join(
-            f"{listener.name}://{EVERY_ADDRESS}:{listener.port}" for listener in listeners(cluster)
+            f"{listener.name}://{EVERY_ADDRESS}:{listener.port}" for listener in cluster.listeners
         ),
         **_security_properties(cluster),
         **{name: values[name] for name in sorted(values) if _is_read_at_start(name)},
@@ -68,7 +67,7 @@ def properties(cluster: BrokerCluster) -> Mapping[str, str]:
 def _security_properties(cluster: BrokerCluster) -> dict[str, str]:
     """The properties of listeners with TLS or SASL, and of the authorizer; none if there is nothing
     of that. What the files hold, and who may do what, may change while the broker runs."""
-    of_cluster = listeners(cluster)
+    of_cluster = cluster.listeners
     found = {}
     if any(listener.tls or _has_sasl(listener) for listener in of_cluster):
         protocols = (f"{one.name}:{_protocol(one)}" for one in of_cluster)

@@ -13,7 +13,6 @@ from chiplog_core.model.network_policy import NetworkPolicySettings
 from chiplog_core.naming import labels, names, ports
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
-from chiplog_operator.resources.listeners import listeners
 from chiplog_operator.resources.objects import brokers_selector, cluster_object
 from chiplog_operator.resources.settings import BuildSettings
 
@@ -41,7 +40,7 @@ def network_policies(cluster: BrokerCluster, settings: BuildSettings) -> list[Ma
             _rule(ports.METRICS),
             *(
                 _rule(listener.port, [write(peer) for peer in listener.network_policy_peers])
-                for listener in listeners(cluster)
+                for listener in cluster.listeners
             ),
         ],
     }

@@ -17,7 +17,7 @@ from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind
-from chiplog_operator.resources.listeners import listeners, of_type
+from chiplog_operator.resources.listeners import of_type
 from chiplog_operator.resources.objects import (
     broker_object,
     broker_selector,
@@ -36,7 +36,7 @@ PASSTHROUGH = {
 def own_services(cluster: BrokerCluster, broker_ids: Iterable[BrokerId]) -> Iterator[Manifest]:
     """The Services of listeners that have their own."""
     ids = tuple(broker_ids)
-    for listener in listeners(cluster):
+    for listener in cluster.listeners:
         if listener.has_own_services:
             for place in _places(listener, ids):
                 yield _service(cluster, listener, place)

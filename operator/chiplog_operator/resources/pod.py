@@ -11,7 +11,6 @@ from chiplog_core.model.listener import INTERNAL_LISTENER_NAME
 from chiplog_core.model.pod import PodTemplate
 from chiplog_core.naming import labels, names, ports
 from chiplog_operator.resources.config_map import FILE_NAME
-from chiplog_operator.resources.listeners import listeners
 from chiplog_operator.resources.objects import broker_labels, brokers_selector
 from chiplog_operator.resources.probes import HEALTH_PORT_NAME, probes
 from chiplog_operator.resources.settings import BuildSettings
@@ -155,7 +154,7 @@ def _ports(cluster: BrokerCluster) -> list[dict[str, object]]:
     # A listener may be called metrics, like another port here, or 9092, which is no valid name of a
     # port: hence the prefix tcp-.
     return [
-        *(_port(f"tcp-{listener.name}", listener.port) for listener in listeners(cluster)),
+        *(_port(f"tcp-{listener.name}", listener.port) for listener in cluster.listeners),
         _port(f"tcp-{INTERNAL_LISTENER_NAME}", ports.INTERNAL),
         _port("metrics", ports.METRICS),
         _port(HEALTH_PORT_NAME, ports.HEALTH),

@@ -13,7 +13,6 @@ from chiplog_operator.resources.certificate_entries import (
     certificate_entry,
     key_entry,
 )
-from chiplog_operator.resources.listeners import listeners
 
 DATA_VOLUME = "data"
 """Also the first part of the volume claim's name."""
@@ -89,7 +88,7 @@ def _certificate_volumes(cluster: BrokerCluster, broker_id: BrokerId) -> Iterato
     own = names.broker_certificates(cluster.metadata.name)
     if cluster.spec.has_tls:
         yield _peers_volume(cluster, broker_id)
-    for listener in listeners(cluster):
+    for listener in cluster.listeners:
         if not listener.tls:
             continue
         given = listener.own_certificate or CertificateAndKey(
@@ -100,7 +99,7 @@ def _certificate_volumes(cluster: BrokerCluster, broker_id: BrokerId) -> Iterato
         yield PodVolume(
             name=f"tls-{listener.name}", path=path, source=_entries(given.secret_name, items)
         )
-    if any(listener.asks_for_certificates for listener in listeners(cluster)):
+    if any(listener.asks_for_certificates for listener in cluster.listeners):
         secret = names.clients_ca_certificate(cluster.metadata.name)
         source = _entries(secret, ((CA_CERTIFICATE, CA_CERTIFICATE),))
         yield PodVolume(name="clients-ca", path=CLIENTS_CA_PATH, source=source)
@@ -127,7 +126,7 @@ def _peers_volume(cluster: BrokerCluster, broker_id: BrokerId) -> PodVolume:
 
 def _trusted_volumes(cluster: BrokerCluster) -> Iterator[PodVolume]:
     """The CAs of the servers with keys of issuers of tokens."""
-    for listener in listeners(cluster):
+    for listener in cluster.listeners:
         given = listener.authentication
         if given is None or not given.tls_trusted_certificates:
             continue

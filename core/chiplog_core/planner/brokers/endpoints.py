@@ -20,14 +20,6 @@ from chiplog_core.model.listener import (
 from chiplog_core.naming import names, ports
 from chiplog_core.observed.world import World
 
-DEFAULT_LISTENERS = (Listener(name="plain", type=ListenerType.INTERNAL, port=ports.PLAIN),)
-"""The listeners of a cluster whose spec has none."""
-
-
-def listeners_of(cluster: BrokerCluster) -> tuple[Listener, ...]:
-    """The listeners for clients. The internal listener is not among them."""
-    return cluster.spec.listeners or DEFAULT_LISTENERS
-
 
 def broker_endpoints(
     world: World, cluster: BrokerCluster, broker_id: BrokerId, before: tuple[Endpoint, ...]
@@ -36,7 +28,7 @@ def broker_endpoints(
     endpoints_before = {endpoint.listener: endpoint for endpoint in before}
     host = _inside(world, names.pod(world.metadata.name, broker_id))
     found = [Endpoint(listener=INTERNAL_LISTENER_NAME, host=host, port=ports.INTERNAL)]
-    for listener in listeners_of(cluster):
+    for listener in cluster.listeners:
         if listener.type is ListenerType.INTERNAL:
             found.append(Endpoint(listener=listener.name, host=host, port=listener.port))
             continue
@@ -50,7 +42,7 @@ def broker_endpoints(
 def bootstrap_addresses(world: World, cluster: BrokerCluster) -> Iterator[ListenerStatus]:
     """The bootstrap address of each listener. One whose host or port is not known is left out."""
     before = {status.name: status.bootstrap_servers for status in cluster.status.listeners}
-    for listener in listeners_of(cluster):
+    for listener in cluster.listeners:
         servers = _bootstrap_servers(world, listener, before.get(listener.name, ""))
         if servers:
             yield ListenerStatus(

@@ -16,7 +16,6 @@ from chiplog_core.model.listener import Listener, ListenerType
 from chiplog_core.model.listener_configuration import Port
 from chiplog_core.naming import names, ports
 from chiplog_core.observed.world import World
-from chiplog_core.planner.brokers.endpoints import listeners_of
 
 BOOTSTRAP = 0
 """The offset of the bootstrap Service's node port from `nodePortBase`; that of a broker is its
@@ -48,7 +47,7 @@ def kept_node_ports(
         names.external_bootstrap_service(world.metadata.name), {}
     )
     found = []
-    for listener in listeners_of(cluster):
+    for listener in cluster.listeners:
         if listener.type is not ListenerType.NODE_PORT:
             continue
         recorded = recorded_ports.get(listener.name, NodePorts(listener=listener.name))

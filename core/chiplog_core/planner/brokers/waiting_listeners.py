@@ -6,7 +6,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import Listener, ListenerType
 from chiplog_core.observed.world import World
-from chiplog_core.planner.brokers.endpoints import host_of, listener_service, listeners_of
+from chiplog_core.planner.brokers.endpoints import host_of, listener_service
 
 MAX_NAMED = 5
 
@@ -15,7 +15,7 @@ def waiting_listeners(
     world: World, cluster: BrokerCluster, broker_ids: Sequence[BrokerId]
 ) -> Iterator[str]:
     """For each of these listeners, which Services it waits for, and what to do."""
-    for listener in listeners_of(cluster):
+    for listener in cluster.listeners:
         if listener.type is not ListenerType.LOAD_BALANCER:
             continue
         advertised = dict(_advertised(world, cluster, listener, broker_ids))
