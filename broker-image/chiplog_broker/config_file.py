@@ -1,12 +1,7 @@
-"""`server.properties`: Kafka's configuration file, for settings that need a restart.
-
-The format is Java's: `key=value` or `key: value` per line, `#` and `!` for comments, a backslash at
-the end of a line that continues in the next.
-"""
+"""`server.properties`: Kafka's configuration file, for settings that need a restart."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from chiplog_broker.errors import CannotStart
@@ -16,6 +11,7 @@ from chiplog_broker.security.listener_security import (
     SecurityProtocol,
     security_of_listeners,
 )
+from chiplog_core.config import java_properties
 from chiplog_core.config.given import given_broker_config
 
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
@@ -28,58 +24,12 @@ class InvalidConfigFile(CannotStart):
     """A configuration that the broker cannot start with; the text has one problem per line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One line of the file."""
-
-    key: str
-    value: str
-    line: int
-
-
 def parse_properties(text: str) -> dict[str, str]:
     """Key -> value. Raises `InvalidConfigFile` for a key given twice or a line without value."""
-    settings: dict[str, Setting] = {}
-    for number, line in logical_lines(text):
-        # The first `=` or `:` ends the key; 0 means an empty key, -1 that there is neither.
-        separator = min(
-            (position for position in (line.find("="), line.find(":")) if position >= 0),
-            default=-1,
-        )
-        if separator < 1:
-            raise InvalidConfigFile(
-                f"server.properties line {number}: write key=value, not {line!r}"
-            )
-        key, value = line[:separator].strip(), line[separator + 1 :].strip()
-        if key in settings:
-            first = settings[key].line
-            raise InvalidConfigFile(
-                f"server.properties line {number}: {key} is already set in line {first}; remove "
-                "one of the two"
-            )
-        settings[key] = Setting(key, value, number)
-    return {key: setting.value for key, setting in settings.items()}
-
-
-def logical_lines(text: str) -> list[tuple[int, str]]:
-    """The settings as (number of the first line, text): comments are left out, and a line that ends
-    with a backslash is joined with the next."""
-    found: list[tuple[int, str]] = []
-    pending, first_number = "", 0
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = raw.strip()
-        if not pending and (not line or line[0] in "#!"):
-            continue
-        if not pending:
-            first_number = number
-        if line.endswith("\\"):
-            pending += line[:-1]
-            continue
-        found.append((first_number, pending + line))
-        pending = ""
-    if pending:
-        found.append((first_number, pending))
-    return found
+    try:
+        return java_properties.parse_properties(text)
+    except ValueError as error:
+        raise InvalidConfigFile(f"server.properties {error}") from None
 
 
 def checked(settings: Mapping[str, str]) -> Mapping[str, str]:
