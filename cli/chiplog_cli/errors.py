@@ -13,6 +13,10 @@ class CannotDo(Exception):
         super().__init__(f"{message}: {remedy}" if remedy else message)
 
 
+class NotLetIn(CannotDo):
+    """A broker was reached, but client and broker do not accept each other."""
+
+
 class BrokerRefused(CannotDo):
     """A broker answered with an error, or not at all."""
 

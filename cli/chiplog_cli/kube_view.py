@@ -5,20 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from chiplog_cli.errors import CannotDo
 from chiplog_cli.status_view import pairs
 from chiplog_cli.tables import table
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.conditions import Condition, ConditionStatus, ConditionType
-from chiplog_core.model.listener import ListenerType
 from chiplog_core.model.topic import Topic
 from chiplog_core.telemetry.findings import Finding
 
 CONDITION_HEADER = ("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
 TOPIC_HEADER = ("TOPIC", "NAMESPACE", "PARTITIONS", "REPLICAS", "READY", "REASON", "MESSAGE")
-
-
-NO_TLS = "this version of chiplog needs a listener without TLS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,41 +22,6 @@ class Described:
 
     cluster: BrokerCluster
     topics: tuple[Topic, ...]
-
-
-def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluster: bool) -> str:
-    """The bootstrap addresses of a listener, from the BrokerCluster's status. Raises `CannotDo`.
-
-    Without `listener`, the first one that can be reached from here: of type internal inside of
-    Kubernetes, of another type outside (`in_cluster` is false). If there is none, the first
-    listener. Listeners with TLS are left out, because the command line has none yet.
-    """
-    name = cluster.metadata.name
-    addresses = {entry.name: entry.bootstrap_servers for entry in cluster.status.listeners}
-    if not addresses:
-        raise CannotDo(
-            f"BrokerCluster '{name}' has no listener yet",
-            f"`chiplog status --cluster {name}` shows what it waits for",
-        )
-    encrypted = {one.name for one in cluster.spec.listeners if one.tls}
-    if listener is not None:
-        if listener not in addresses:
-            known = ", ".join(sorted(addresses))
-            raise CannotDo(
-                f"BrokerCluster '{name}' has no listener '{listener}'", f"use one of {known}"
-            )
-        if listener in encrypted:
-            raise CannotDo(f"listener '{listener}' of BrokerCluster '{name}' has TLS", NO_TLS)
-        return addresses[listener]
-    addresses = {one: address for one, address in addresses.items() if one not in encrypted}
-    if not addresses:
-        raise CannotDo(f"every listener of BrokerCluster '{name}' has TLS", NO_TLS)
-    types = {listener.name: listener.type for listener in cluster.spec.listeners}
-    for listener_name, address in addresses.items():
-        is_internal = types.get(listener_name, ListenerType.INTERNAL) is ListenerType.INTERNAL
-        if is_internal is in_cluster:
-            return address
-    return next(iter(addresses.values()))
 
 
 def belongs(topic: Topic, cluster: BrokerCluster) -> bool:

@@ -2,13 +2,17 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from chiplog_cli.errors import CannotDo
-from chiplog_cli.kube_view import Described, bootstrap_servers, topics_of_cluster
+from chiplog_cli.kube_view import Described, topics_of_cluster
+from chiplog_cli.listener_choice import by_config, by_credentials
+from chiplog_cli.security import Reached, Security
 from chiplog_cli.target import ByName, kubeconfigs_of
+from chiplog_cli.user_secret import credentials_in
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
 from chiplog_core.problems import InvalidManifest
@@ -17,7 +21,7 @@ from chiplog_kube.connection import Connection, NoConnection
 from chiplog_kube.finding import find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.http_transport import Limits
-from chiplog_kube.kinds import BROKER_CLUSTERS, TOPICS
+from chiplog_kube.kinds import BROKER_CLUSTERS, SECRETS, TOPICS
 from chiplog_kube.kubeconfig import connect
 
 Answer = TypeVar("Answer")
@@ -41,10 +45,19 @@ class Kubernetes:
             ) from error
         self._namespace = named.namespace or self._connection.namespace
 
-    def bootstrap_servers(self) -> str:
-        """The bootstrap addresses of the cluster."""
-        cluster = self._ask(self._cluster)
-        return bootstrap_servers(cluster, self._named.listener, in_cluster=self._in_cluster)
+    def reached(self, given: Security | None) -> Reached:
+        """Where and how to connect to the cluster: as `given`, as the User of --user, or as
+        nobody."""
+        named, in_cluster = self._named, self._in_cluster
+        if given is not None:
+            cluster = self._ask(self._cluster)
+            return by_config(cluster, named.listener, given, in_cluster=in_cluster)
+        if named.user is None:
+            cluster = self._ask(self._cluster)
+            return by_credentials(cluster, named.listener, None, in_cluster=in_cluster)
+        cluster, secret = self._ask(partial(self._cluster_and_secret, user=named.user))
+        credentials = credentials_in(secret, named.user)
+        return by_credentials(cluster, named.listener, credentials, in_cluster=in_cluster)
 
     def describe(self) -> Described:
         """The cluster with the Topics of all namespaces, or only of its own if the user must not
@@ -85,6 +98,21 @@ class Kubernetes:
                 "`kubectl get brokerclusters -A` lists all; set its namespace with -n",
             ) from error
         return BrokerCluster.from_manifest(found)
+
+    async def _cluster_and_secret(
+        self, api: KubeApi, *, user: str
+    ) -> tuple[BrokerCluster, Mapping[str, Any]]:
+        """The BrokerCluster, and the Secret with the credentials of a User, which has its name and
+        is in the cluster's namespace. Raises as `_cluster`."""
+        cluster = await self._cluster(api)
+        try:
+            return cluster, await api.get(SECRETS, self._namespace, user)
+        except NotFound as error:
+            raise CannotDo(
+                f"--user: there is no Secret '{user}' in namespace '{self._namespace}'",
+                f"`kubectl get users.chiplog.dev -n {self._namespace}` lists the Users; one "
+                "that is Ready with authentication.type tls or scram-sha-512 has such a Secret",
+            ) from error
 
     def _ask(self, question: Callable[[KubeApi], Awaitable[Answer]]) -> Answer:
         """Ask the API server, and run until it has answered. Raises `CannotDo`."""

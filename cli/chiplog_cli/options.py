@@ -6,7 +6,8 @@ it wins.
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -22,6 +23,15 @@ from chiplog_core.version import VERSION
 DEFAULT_TIMEOUT = "15s"
 
 T = TypeVar("T")
+
+
+def _config_option(*names: str) -> Any:
+    """The option for a file with the properties of a Kafka client, under these names."""
+    return typer.Option(
+        *names,
+        metavar="FILE",
+        help="Properties of a Kafka client that say how to connect, like security.protocol.",
+    )
 
 
 def _shared(  # noqa: PLR0913 - they are what all commands share
@@ -68,6 +78,14 @@ def _shared(  # noqa: PLR0913 - they are what all commands share
             "be reached from here.",
         ),
     ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --cluster: connect as this User, with the credentials in its Secret.",
+        ),
+    ] = None,
+    command_config: Annotated[str | None, _config_option("--command-config", "--config")] = None,
     request_timeout: Annotated[
         str | None,
         typer.Option(
@@ -127,11 +145,26 @@ def command(group: typer.Typer, name: str) -> Callable[[Command], Command]:
                 typer.echo(f"chiplog: {lines(str(error))}", err=True)
                 raise typer.Exit(1) from error
 
-        _with_signature(run, [*own, *SHARED], doc=function.__doc__)
+        shared_options = _without_config(SHARED) if "config" in _names(own) else SHARED
+        _with_signature(run, [*own, *shared_options], doc=function.__doc__)
         group.command(name)(run)
         return function
 
     return register
+
+
+def _names(parameters: Iterable[inspect.Parameter]) -> set[str]:
+    return {parameter.name for parameter in parameters}
+
+
+def _without_config(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The shared options for a command whose own --config is something else, as in Kafka's
+    tools."""
+    only_long = Annotated[str | None, _config_option("--command-config")]
+    return [
+        parameter.replace(annotation=only_long) if parameter.name == "command_config" else parameter
+        for parameter in parameters
+    ]
 
 
 def remember(app: typer.Typer, doc: str) -> None:
@@ -174,6 +207,7 @@ def _session(used: Mapping[str, Any]) -> Session:
         target=checked(lambda: target(given, os.environ)),
         form=given["output"] or Format.TABLE,
         timeout_s=timeout_s(given["request_timeout"] or DEFAULT_TIMEOUT),
+        config=Path(given["command_config"]) if given["command_config"] else None,
     )
 
 

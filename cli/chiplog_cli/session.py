@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chiplog_cli.facts import Broker
 from chiplog_cli.port import KafkaAdmin
-from chiplog_cli.printing import Format
+from chiplog_cli.printing import Format, remark
+from chiplog_cli.security import PLAINTEXT, Reached, Security
 from chiplog_cli.target import ByAddress, ByName
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ class Session:
     target: ByAddress | ByName
     form: Format
     timeout_s: float
+    config: Path | None = None
+    """The file of --config."""
 
     @cached_property
     def kubernetes(self) -> "Kubernetes | None":
@@ -41,11 +45,37 @@ class Session:
         connection stays open. Raises `CannotDo`."""
         from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as below
 
-        if isinstance(self.target, ByAddress):
-            return connect(self.target.bootstrap_servers, self.target.given_by, self.timeout_s)
+        found, given_by = self._reached()
+        return connect(found.bootstrap_servers, given_by, self.timeout_s, found.security)
+
+    def _reached(self) -> tuple[Reached, str]:
+        """Where and how to connect, and the option or variable that says where. Raises
+        `CannotDo`."""
+        target = self.target
+        if isinstance(target, ByAddress):
+            security = self._given or PLAINTEXT
+            where = Reached(bootstrap_servers=target.bootstrap_servers, security=security)
+            return where, target.given_by
         assert self.kubernetes is not None, "a cluster is named by an address, or on Kubernetes"
-        found = self.kubernetes.bootstrap_servers()
-        return connect(found, f"--cluster {self.target.name}", self.timeout_s)
+        return self.kubernetes.reached(self._given), f"--cluster {target.name}"
+
+    @cached_property
+    def _security(self) -> Security:
+        """How to connect. Raises `CannotDo`."""
+        return self._reached()[0].security
+
+    @cached_property
+    def _given(self) -> Security | None:
+        """What --config says; None without it. Remarks on properties that are not used. Raises
+        `CannotDo`."""
+        if self.config is None:
+            return None
+        from chiplog_cli.config_file import read_config  # noqa: PLC0415 - as below
+
+        config = read_config(self.config)
+        if config.unused:
+            remark(f"chiplog: --config {self.config}: not used: {', '.join(config.unused)}")
+        return config.security
 
     @cached_property
     def admin(self) -> KafkaAdmin:
@@ -60,7 +90,8 @@ class Session:
         from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as above
 
         host = f"[{broker.host}]" if ":" in broker.host else broker.host
-        return _admin(connect(f"{host}:{broker.port}", f"broker {broker.id}", self.timeout_s))
+        address, given_by = f"{host}:{broker.port}", f"broker {broker.id}"
+        return _admin(connect(address, given_by, self.timeout_s, self._security))
 
 
 def _admin(connection: "Connection") -> KafkaAdmin:

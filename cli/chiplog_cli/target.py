@@ -27,22 +27,26 @@ class ByName:
     context: str | None
     """The context in the kubeconfig; None for its current one."""
     listener: str | None
+    user: str | None = None
+    """The User whose credentials are used; None for nobody's."""
 
 
-ONLY_WITH_CLUSTER = ("namespace", "kubeconfig", "context", "listener")
+ONLY_WITH_CLUSTER = ("namespace", "kubeconfig", "context", "listener", "user")
 
 
 def target(given: Mapping[str, str | None], environment: Mapping[str, str]) -> ByAddress | ByName:
     """The cluster that the options name. A `ValueError` says which option is missing or too many.
 
-    `given` holds bootstrap_server, cluster, namespace, kubeconfig, context and listener, None where
-    an option was not used. Options win over the environment.
+    `given` holds bootstrap_server, cluster, namespace, kubeconfig, context, listener, user and
+    command_config, None where an option was not used. Options win over the environment.
     """
     address, name = given["bootstrap_server"], given["cluster"]
     if address and name:
         raise ValueError(
             "--bootstrap-server and --cluster cannot be used together: use one of them"
         )
+    if given["user"] and given["command_config"]:
+        raise ValueError("--user and --config cannot be used together: use one of them")
     if name:
         path = given["kubeconfig"]
         return ByName(
@@ -51,6 +55,7 @@ def target(given: Mapping[str, str | None], environment: Mapping[str, str]) -> B
             kubeconfig=Path(path) if path else None,
             context=given["context"],
             listener=given["listener"],
+            user=given["user"],
         )
     for option in ONLY_WITH_CLUSTER:
         if given[option]:

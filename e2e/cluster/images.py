@@ -210,7 +210,13 @@ COMPONENTS = (
         "chiplog/cli",
         layout.CHECKOUT / "cli" / "Dockerfile",
         layout.CHECKOUT / "requirements" / "cli.lock",
-        (CORE, KUBE, layout.CHECKOUT / "cli" / "chiplog_cli"),
+        (
+            CORE,
+            KUBE,
+            WIRE / "__init__.py",
+            WIRE / "scram.py",
+            layout.CHECKOUT / "cli" / "chiplog_cli",
+        ),
     ),
 )
 

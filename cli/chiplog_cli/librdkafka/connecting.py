@@ -1,13 +1,15 @@
-"""Whether anybody listens at an address, and the settings of every librdkafka client."""
+"""Whether a broker lets us in, and the settings of every librdkafka client."""
 
-import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chiplog_cli.errors import CannotDo
+from chiplog_cli.broker_socket import CLIENT_ID, check_without_login, connected
+from chiplog_cli.errors import CannotDo, NotLetIn
+from chiplog_cli.security import PLAINTEXT, Security
 from chiplog_cli.target import addresses
 
-CLIENT_ID = "chiplog-cli"
 CONNECT_LIMIT_S = 5.0
+Settings = Mapping[str, str | int | float | bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,41 +18,82 @@ class Connection:
 
     bootstrap_servers: str
     timeout_s: float
+    security: Security = PLAINTEXT
 
     def settings(self) -> dict[str, str | int | float | bool]:
-        """The settings of every client. Errors are passed to us, so librdkafka must not print
-        them."""
+        """The settings of every client, which contain secrets. Errors are passed to us, so
+        librdkafka must not print them."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "client.id": CLIENT_ID,
             "log_level": 0,
             "socket.connection.setup.timeout.ms": max(1000, int(self.timeout_s * 1000)),
+            **_security_settings(self.security),
         }
 
 
-def connect(bootstrap_servers: str, given_by: str, timeout_s: float) -> Connection:
-    """Check that one of the addresses accepts connections. Raises `CannotDo` with the reasons if
+def connect(
+    bootstrap_servers: str, given_by: str, timeout_s: float, security: Security = PLAINTEXT
+) -> Connection:
+    """Check that a broker at one of the addresses lets us in. Raises `CannotDo` with the reasons if
     none does. `given_by` is the option or variable with the addresses.
 
     librdkafka would try until the timeout, and then report neither the address nor the reason. The
-    connection that is made costs one round trip and is closed again.
+    connection that is made is closed again.
     """
     try:
         places = addresses(bootstrap_servers)
     except ValueError as error:
         raise CannotDo(f"{given_by}: {error}") from error
-    reasons = []
+    reasons, remedies = [], []
     for host, port in places:
         try:
-            with socket.create_connection((host, port), min(timeout_s, CONNECT_LIMIT_S)):
-                return Connection(bootstrap_servers=bootstrap_servers, timeout_s=timeout_s)
-        except OSError as error:
+            with connected((host, port), security, min(timeout_s, CONNECT_LIMIT_S)) as broker:
+                if security.login is None:
+                    check_without_login(broker)
+                return Connection(
+                    bootstrap_servers=bootstrap_servers, timeout_s=timeout_s, security=security
+                )
+        except NotLetIn as error:
+            reasons.append(f"{host}:{port}: {error.message}")
+            remedies.append(error.remedy)
+        except (OSError, ValueError) as error:
             reasons.append(f"{host}:{port}: {_reason(error)}")
+    why = "; ".join(reasons)
+    if remedies:
+        raise CannotDo(f"{given_by}: no broker lets this client in ({why})", remedies[0])
     raise CannotDo(
-        f"{given_by}: no broker can be reached ({'; '.join(reasons)})",
+        f"{given_by}: no broker can be reached ({why})",
         "check the address, and whether a broker listens there",
     )
 
 
-def _reason(error: OSError) -> str:
-    return "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _security_settings(security: Security) -> Settings:
+    """librdkafka's settings for TLS and the login:
+    https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md"""
+    found: dict[str, str | int | float | bool] = {}
+    if security.tls is not None or security.login is not None:
+        found["security.protocol"] = security.protocol.value
+    if (tls := security.tls) is not None:
+        found |= (
+            {"ssl.ca.location": "probe"}
+            if tls.authorities is None
+            else {"ssl.ca.pem": tls.authorities}
+        )
+        found["ssl.endpoint.identification.algorithm"] = "https" if tls.checks_host else "none"
+        if (own := tls.certificate) is not None:
+            found |= {"ssl.certificate.pem": own.chain, "ssl.key.pem": own.key}
+            found |= {} if own.key_password is None else {"ssl.key.password": own.key_password}
+    if (login := security.login) is not None:
+        found |= {
+            "sasl.mechanism": login.mechanism.value,
+            "sasl.username": login.username,
+            "sasl.password": login.password,
+        }
+    return found

@@ -21,6 +21,8 @@ TIMED_OUT = "REQUEST_TIMED_OUT"
 POLICY_VIOLATION = "POLICY_VIOLATION"
 NO_ANSWER = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_MSG_TIMED_OUT"})
 
+NO_RULE = "the user needs a rule that allows it (an ACL): ask the cluster's administrator"
+
 REMEDIES: Mapping[str, str] = {
     TIMED_OUT: "the bootstrap broker answered, but another broker did not; see `chiplog status`, "
     "or raise --request-timeout",
@@ -37,6 +39,10 @@ REMEDIES: Mapping[str, str] = {
     "REBALANCE_IN_PROGRESS": "the group has members: stop its consumers first",
     "GROUP_ID_NOT_FOUND": "`chiplog groups list` shows all groups",
     "GROUP_SUBSCRIBED_TO_TOPIC": "stop its consumers first",
+    "TOPIC_AUTHORIZATION_FAILED": NO_RULE,
+    "GROUP_AUTHORIZATION_FAILED": NO_RULE,
+    "CLUSTER_AUTHORIZATION_FAILED": NO_RULE,
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": NO_RULE,
     "TOPIC_ALREADY_EXISTS": "use --if-not-exists to ignore this",
 }
 """What to do, by librdkafka's or Kafka's name of an error. The messages of Chiplog's brokers mostly

@@ -20,12 +20,14 @@ def serving(
     *,
     readable: str | None = None,
     token: str | None = None,
+    secrets: Sequence[Manifest] = (),
 ) -> Iterator[str]:
     """Its address. Topics may be listed in all namespaces, or only in the `readable` one.
 
     With `token` it answers only those who have it.
     """
-    answers = {_path("brokerclusters", one): one for one in clusters}
+    answers = {_path(GROUP, "brokerclusters", one): one for one in clusters}
+    answers |= {_path("/api/v1", "secrets", one): one for one in secrets}
     if readable is None:
         answers[f"{GROUP}/topics"] = _list(topics)
     for namespace in {one["metadata"]["namespace"] for one in topics}:
@@ -96,9 +98,9 @@ def _label(one: Manifest, name: str) -> object:
     return one["metadata"].get("labels", {}).get(name)
 
 
-def _path(plural: str, one: Manifest) -> str:
+def _path(group: str, plural: str, one: Manifest) -> str:
     meta = one["metadata"]
-    return f"{GROUP}/namespaces/{meta['namespace']}/{plural}/{meta['name']}"
+    return f"{group}/namespaces/{meta['namespace']}/{plural}/{meta['name']}"
 
 
 def _list(items: Sequence[Manifest]) -> Manifest:

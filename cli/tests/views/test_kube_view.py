@@ -2,11 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from chiplog_cli import kube_view
-from chiplog_cli.errors import CannotDo
-from chiplog_cli.kube_view import Described, bootstrap_servers, topics_of_cluster
+from chiplog_cli.kube_view import Described, topics_of_cluster
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
 from tests.views.objects import broker_cluster, condition, topic
@@ -20,40 +17,6 @@ def cluster(**status: Any) -> BrokerCluster:
 
 def topics(*manifests: dict[str, Any]) -> list[Topic]:
     return [Topic.from_manifest(one) for one in manifests]
-
-
-def test_where_clients_begin() -> None:
-    one = cluster()
-    assert bootstrap_servers(one, None, in_cluster=False) == LISTENERS["external"]
-    assert bootstrap_servers(one, None, in_cluster=True) == LISTENERS["plain"]
-    assert bootstrap_servers(one, "plain", in_cluster=False) == LISTENERS["plain"]
-    with pytest.raises(
-        CannotDo, match="BrokerCluster 'demo' has no listener 'x': use one of external, pl"
-    ):
-        bootstrap_servers(one, "x", in_cluster=False)
-
-
-def test_the_only_listener_is_better_than_none() -> None:
-    only = BrokerCluster.from_manifest(broker_cluster({"plain": LISTENERS["plain"]}))
-    assert bootstrap_servers(only, None, in_cluster=False) == LISTENERS["plain"]
-
-
-def test_listeners_with_tls_are_left_out() -> None:
-    manifest = broker_cluster(LISTENERS)
-    plain, external = manifest["spec"]["listeners"]
-    external["tls"] = True
-    mixed = BrokerCluster.from_manifest(manifest)
-    assert bootstrap_servers(mixed, None, in_cluster=False) == LISTENERS["plain"]
-    with pytest.raises(CannotDo, match="listener 'external' of BrokerCluster 'demo' has TLS"):
-        bootstrap_servers(mixed, "external", in_cluster=False)
-    plain["tls"] = True
-    with pytest.raises(CannotDo, match="every listener of BrokerCluster 'demo' has TLS"):
-        bootstrap_servers(BrokerCluster.from_manifest(manifest), None, in_cluster=True)
-
-
-def test_a_cluster_without_listeners() -> None:
-    with pytest.raises(CannotDo, match="has no listener yet"):
-        bootstrap_servers(BrokerCluster.from_manifest(broker_cluster({})), None, in_cluster=True)
 
 
 def test_only_topics_that_name_the_cluster() -> None:

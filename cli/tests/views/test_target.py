@@ -9,7 +9,10 @@ from chiplog_cli.target import ByAddress, ByName, addresses, kubeconfigs_of, tar
 
 def of(environment: dict[str, str] | None = None, /, **given: str) -> ByAddress | ByName:
     unused: dict[str, str | None] = dict.fromkeys(
-        ("bootstrap_server", "cluster", "namespace", "kubeconfig", "context", "listener")
+        (
+            *("bootstrap_server", "cluster", "namespace", "kubeconfig", "context", "listener"),
+            *("user", "command_config"),
+        )
     )
     return target({**unused, **given}, environment or {})
 
@@ -26,8 +29,14 @@ def test_by_name_even_where_the_environment_has_an_address() -> None:
     assert of({"CHIPLOG_BOOTSTRAP": "b:2"}, cluster="demo", namespace="shop") == ByName(
         name="demo", namespace="shop", kubeconfig=None, context=None, listener=None
     )
-    assert of(cluster="demo", kubeconfig="/k", context="c", listener="plain") == ByName(
-        name="demo", namespace=None, kubeconfig=Path("/k"), context="c", listener="plain"
+    given = {"kubeconfig": "/k", "context": "c", "listener": "plain", "user": "billing"}
+    assert of(cluster="demo", **given) == ByName(
+        name="demo",
+        namespace=None,
+        kubeconfig=Path("/k"),
+        context="c",
+        listener="plain",
+        user="billing",
     )
 
 
@@ -40,6 +49,8 @@ def test_by_name_even_where_the_environment_has_an_address() -> None:
         ({"listener": "plain"}, "--listener needs --cluster"),
         ({"kubeconfig": "/k"}, "--kubeconfig needs --cluster"),
         ({"context": "c"}, "--context needs --cluster"),
+        ({"user": "billing"}, "--user needs --cluster"),
+        ({"cluster": "demo", "user": "a", "command_config": "f"}, "--user and --config cannot be"),
     ],
 )
 def test_what_is_refused(given: dict[str, str], message: str) -> None:

@@ -1,0 +1,90 @@
+"""How a client connects to a listener: whom it trusts, and how it authenticates. Values only.
+
+No secret is part of a `repr`, so none gets into a traceback or an error.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+CHECKED_HOST = "https"
+"""Kafka's name of the only way to check the host name in a certificate."""
+
+
+class Protocol(StrEnum):
+    """The values of `security.protocol`."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        return self in {Protocol.SSL, Protocol.SASL_SSL}
+
+    @property
+    def has_login(self) -> bool:
+        return self in {Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL}
+
+
+class SaslMechanism(StrEnum):
+    """The values of `sasl.mechanism` that this program has."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """A name and a password."""
+
+    mechanism: SaslMechanism
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCertificate:
+    """The client's certificate with those of its issuers, and its key. Both are in PEM format."""
+
+    chain: str = field(repr=False)
+    key: str = field(repr=False)
+    key_password: str | None = field(default=None, repr=False)
+    """None if the key is not encrypted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """What a client checks, and shows, when it connects with TLS."""
+
+    authorities: str | None = field(default=None, repr=False)
+    """The certificates of the CAs to trust, in PEM format; None for those of the operating
+    system."""
+    certificate: ClientCertificate | None = None
+    checks_host: bool = True
+    """Whether the broker's certificate must be for the host that the client connects to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """How to connect; without anything, in plain text and as nobody."""
+
+    tls: Tls | None = None
+    login: Login | None = None
+
+    @property
+    def protocol(self) -> Protocol:
+        transport = "PLAINTEXT" if self.tls is None else "SSL"
+        return Protocol(transport if self.login is None else f"SASL_{transport}")
+
+
+PLAINTEXT = Security()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """Where to connect, and how."""
+
+    bootstrap_servers: str
+    security: Security
