@@ -82,6 +82,12 @@ class SparkSettings:
         "creates. The author of the object must be allowed to create pods here, or the operator's "
         "chart must list it in spark.allowedServiceAccounts.",
     ] = None
+    user: Annotated[
+        ObjectName | None,
+        "User of this cluster as which jobs in this namespace connect to the brokers, of type tls "
+        "or scram-sha-512. Its rules must let it read what the jobs read. Default: nobody, through "
+        "a listener without authentication.",
+    ] = None
     driver: Annotated[SparkDriver | None, "CPU and memory of the Spark driver of each job."] = None
     executor: Annotated[
         SparkExecutor | None, "Number, CPU and memory of the Spark executors of each job."

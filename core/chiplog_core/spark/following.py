@@ -22,6 +22,7 @@ from chiplog_core.model.spark_result import Result
 from chiplog_core.model.spark_run import ApplicationStatus, RunState
 from chiplog_core.model.verification import VerificationSpec, VerificationStatus
 from chiplog_core.problems import Problem
+from chiplog_core.spark.broker_access import NO_ACCESS, BrokerAccess
 from chiplog_core.spark.pod_states import DriverEnd
 from chiplog_core.spark.runs import (
     GRACE,
@@ -53,6 +54,8 @@ class RunView:
     """The mistakes in the object's spec; no run begins before they are corrected."""
     wait_reason: WaitReason | None = None
     """Why no run can begin now, for example because the cluster does not exist."""
+    access: BrokerAccess = NO_ACCESS
+    """How the job connects; meaningless with a `wait_reason`."""
     launcher: SparkLauncher = SparkLauncher.JOB
     """The launcher of an application that begins now."""
     seen: ObservedRun | None = None

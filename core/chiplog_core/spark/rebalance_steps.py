@@ -112,7 +112,9 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
                 self._view.pinned,
                 has_limits=self._view.sends_limits,
             )
-            self._step.actions.append(Launch(known.name, known.launcher, write(job)))
+            self._step.actions.append(
+                Launch(known.name, known.launcher, write(job), self._view.access)
+            )
 
     def _done(self, result: Result) -> None:
         """The job has succeeded: publish the proposal in its result, and end the run."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
+from chiplog_core.limits import MAX_USERNAME_LENGTH
 from chiplog_core.manifest.constraints import Length, Pattern
 from chiplog_core.manifest.documents import Flaw, UnreadableDocument, object_of, text_of
 from chiplog_core.manifest.reading import Unknown, read
@@ -48,6 +49,37 @@ class ResultPlace:
     config_map: Annotated[ObjectName, "Name of a ConfigMap in the job's namespace."]
 
 
+FilePath = Annotated[str, Length(4_096, minimum=1)]
+"""Path of a file that is mounted into the pods of the job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramLogin:
+    """A login with SCRAM-SHA-512."""
+
+    username: Annotated[str, "Name of the user.", Length(MAX_USERNAME_LENGTH, minimum=1)]
+    password_file: Annotated[FilePath, "Path of the mounted file with the password."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How the job connects to the brokers. It has no secrets, only the paths of their files."""
+
+    tls: Annotated[bool, "Whether the listener has TLS."] = False
+    ca_file: Annotated[
+        FilePath | None,
+        "With tls: path of the mounted file with the certificates of the CAs to trust. Default: "
+        "those of the image.",
+    ] = None
+    certificate_file: Annotated[
+        FilePath | None, "With tls: path of the mounted file with the job's own certificate."
+    ] = None
+    key_file: Annotated[
+        FilePath | None, "With certificateFile: path of the mounted file with its key."
+    ] = None
+    login: Annotated[ScramLogin | None, "The login; absent if the listener asks for none."] = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SharedFields:
     """The fields of a request that all kinds of jobs share."""
@@ -56,6 +88,9 @@ class _SharedFields:
     application: Annotated[ObjectName, "Name of the Job or SparkApplication that runs the job."]
     namespace: Annotated[Namespace, "Where the application and the result are."]
     bootstrap: Annotated[Bootstrap, "bootstrap.servers of the cluster."]
+    connection: Annotated[
+        Connection | None, "How to connect; absent for plain text without a login."
+    ] = None
     result: Annotated[ResultPlace, "Where the result is written."]
 
 
@@ -70,6 +105,8 @@ class Request:
     namespace: str
     bootstrap: str
     result: ResultPlace
+    connection: Connection | None = None
+    """How to connect; None for plain text without a login."""
     job: Mapping[str, Any] = field(default_factory=dict)
     """The kind's own fields, as in the JSON document."""
 

@@ -86,6 +86,7 @@ def merged(settings: SparkSettings | None, overrides: SparkOverrides | None) -> 
         launcher=base.launcher,
         image=over.image or base.image,
         service_account_name=over.service_account_name or base.service_account_name,
+        user=base.user,
         driver=over.driver or base.driver,
         executor=over.executor or base.executor,
         spark_conf={**base.spark_conf, **(over.spark_conf or {})},

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import RefetchOrder
 from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.spark.broker_access import BrokerAccess
 
 S = TypeVar("S")
 
@@ -20,6 +21,7 @@ class Launch:
     launcher: SparkLauncher
     job: Mapping[str, Any]
     """The request's fields for this kind of job."""
+    access: BrokerAccess
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,12 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             self._wait_reason = chosen
         else:
             self._step.actions.append(
-                Launch(known.name, known.launcher, request_of(self._spec, chosen))
+                Launch(
+                    known.name,
+                    known.launcher,
+                    request_of(self._spec, chosen),
+                    self._view.access,
+                )
             )
 
     def _done(self, result: Result) -> None:

@@ -14,7 +14,7 @@ from chiplog_core.manifest.documents import Flaw, UnreadableDocument
 from chiplog_core.model import spark_result
 from chiplog_core.model.spark_result import Check, Result, ResultState, Violation, failed
 from chiplog_core.spark import requests
-from chiplog_core.spark.requests import JobKind, Request, ResultPlace
+from chiplog_core.spark.requests import Connection, JobKind, Request, ResultPlace, ScramLogin
 
 REQUEST = Request(
     kind=JobKind.VERIFICATION,
@@ -31,6 +31,14 @@ VIOLATION = Violation(
     offset=Offset(17),
     replica=BrokerId(2),
     message="not as on broker 1",
+)
+SECURED = replace(
+    REQUEST,
+    connection=Connection(
+        tls=True,
+        ca_file="/ca/ca.crt",
+        login=ScramLogin(username="ada", password_file="/user/password"),  # noqa: S106 - a path
+    ),
 )
 RESULT = Result(
     application="nightly-1",
@@ -131,6 +139,12 @@ def test_what_is_no_json_object(text: str | bytes) -> None:
         Request.from_json(text)
     assert raised.value.flaw is Flaw.NOT_JSON
     assert wrong_result(text).flaw is Flaw.NOT_JSON
+
+
+def test_a_connection_is_read_as_it_was_written() -> None:
+    assert Request.from_json(SECURED.to_json()) == SECURED
+    assert "connection" not in json.loads(REQUEST.to_json()), "images that do not know it refuse it"
+    assert wrong_request(connection={"tls": "perhaps"}).flaw is Flaw.INVALID
 
 
 def test_no_request_is_written_that_no_job_would_take() -> None:

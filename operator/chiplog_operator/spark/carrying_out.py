@@ -13,7 +13,7 @@ from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceStatus
 from chiplog_core.model.spark import SparkOverrides
 from chiplog_core.model.verification import Verification, VerificationStatus
-from chiplog_core.naming import api, labels, names, ports
+from chiplog_core.naming import api, labels
 from chiplog_core.spark.application import Application, Job, Owner
 from chiplog_core.spark.choices import Allowed, in_namespace
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
@@ -125,8 +125,8 @@ class CarryingOut:
     ) -> None:
         """Create an application. If that fails, keep why, for `obstacle` or `refusal`, and raise
         the `ApiError`."""
-        application = application_of(resource, cluster, launch.name, self.tools.spark_image)
-        request = request_of(resource, cluster, launch)
+        application = application_of(resource, cluster, launch, self.tools.spark_image)
+        request = request_of(resource, launch)
         name = resource.metadata.namespace, launch.name
         try:
             await self.tools.applications.launch(launch.launcher, application, request)
@@ -187,7 +187,7 @@ def _as_it_is_now(resource: SparkResource, caches: Caches) -> Metadata:
 
 
 def application_of(
-    resource: SparkResource, cluster: BrokerCluster, name: str, image: str
+    resource: SparkResource, cluster: BrokerCluster, launch: Launch, image: str
 ) -> Application:
     """The complete application of a run, from the object, the cluster and the operator's default
     `image`."""
@@ -196,12 +196,13 @@ def application_of(
     template = cluster.spec.template
     limit = resource.spec.time_limit
     run = Run(
-        name=name,
+        name=launch.name,
         namespace=meta.namespace,
         owner=Owner(
             api_version=api.API_VERSION, kind=resource.KIND.kind, name=meta.name, uid=meta.uid
         ),
         job=job,
+        volumes=launch.access.volumes,
         labels={
             "app.kubernetes.io/name": "chiplog",
             "app.kubernetes.io/part-of": "chiplog",
@@ -223,16 +224,15 @@ def application_of(
     return application(run, settings, defaults)
 
 
-def request_of(resource: SparkResource, cluster: BrokerCluster, launch: Launch) -> Request:
-    """The request that the job reads: what to do, and where to write the result."""
+def request_of(resource: SparkResource, launch: Launch) -> Request:
+    """The request that the job reads: what to do, how to connect, and where to write the result."""
     kind, _ = JOB_OF[resource.KIND.kind]
-    meta = cluster.metadata
-    service = f"{names.bootstrap_service(meta.name)}.{meta.namespace}.svc"
     return Request(
         kind=kind,
         application=launch.name,
         namespace=resource.metadata.namespace,
-        bootstrap=f"{service}:{ports.PLAIN}",
+        bootstrap=launch.access.bootstrap,
+        connection=launch.access.connection,
         result=ResultPlace(config_map=f"{launch.name}-result"),
         job=launch.job,
     )

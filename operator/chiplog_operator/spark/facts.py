@@ -14,6 +14,12 @@ from chiplog_core.observed.pinned import NONE_PINNED, Pinned, pinned_partitions
 from chiplog_core.problems import Problem
 from chiplog_core.rebalance.approval import MoveBases, move_bases
 from chiplog_core.rebalance.usable_brokers import brokers_of, departing_brokers
+from chiplog_core.spark.broker_access import (
+    NO_ACCESS,
+    BrokerAccess,
+    broker_access,
+    user_of_jobs,
+)
 from chiplog_core.spark.choice import choose
 from chiplog_core.spark.choices import Allowed, check_choice, check_own_choice, in_namespace
 from chiplog_core.spark.following import CLUSTER_SETTINGS
@@ -53,7 +59,8 @@ class Facts:
         `refusal` says why its application could not be created; empty if it could."""
         namespace, application = resource.metadata.namespace, resource.status.application
         offer = await self._offer(cluster, namespace, application)
-        wait_reason = self._wait_reason(key, cluster, namespace) or offer.wait_reason
+        access, no_access = self._access(key, cluster, namespace)
+        wait_reason = self._wait_reason(key, cluster, namespace) or no_access or offer.wait_reason
         problems = (*check_verification(resource), *offer.problems)
         if cluster is not None:
             problems += check_verification_in_cluster(resource, cluster)
@@ -62,6 +69,7 @@ class Facts:
             verification=resource,
             problems=problems,
             wait_reason=wait_reason,
+            access=access,
             topics=self._topics(key),
             # The application is read before the Brokers: a broker that refused to serve it has
             # reported that in its status by then.
@@ -79,10 +87,12 @@ class Facts:
         namespace, application = resource.metadata.namespace, resource.status.application
         problems = check_rebalance(resource)
         wait_reason = self._no_cluster(key, cluster, "its load is not measured")
-        offer = _Offer()
+        offer, access = _Offer(), NO_ACCESS
         if resource.spec.measure is RebalanceMeasure.SPARK:
             offer = await self._offer(cluster, namespace, application)
-            no_job = self._wait_reason(key, cluster, namespace) or offer.as_wait_reason
+            access, no_access = self._access(key, cluster, namespace)
+            no_job = self._wait_reason(key, cluster, namespace) or no_access
+            no_job = no_job or offer.as_wait_reason
             wait_reason = wait_reason or _or_by_brokers(no_job)
         if cluster is not None:
             problems += check_rebalance_in_cluster(resource, cluster)
@@ -94,6 +104,7 @@ class Facts:
             problems=problems,
             # Approved moves do not depend on the launcher.
             wait_reason=wait_reason,
+            access=access,
             topics=sorted(name for name in self._topics(key) if not is_internal(name)),
             brokers=brokers_of(world),
             sends_limits=cluster is not None and sends_limits(resource.spec, cluster),
@@ -200,6 +211,19 @@ class Facts:
             )
             return WaitReason("NoImage", message)
         return None
+
+    def _access(
+        self, key: ClusterKey, cluster: BrokerCluster | None, namespace: str
+    ) -> tuple[BrokerAccess, WaitReason | None]:
+        """How jobs of this namespace connect to the brokers, and why they cannot; None if they
+        can."""
+        if cluster is None:
+            return NO_ACCESS, None
+        name = user_of_jobs(cluster, namespace)
+        users, _ = ((), ()) if name is None else self.observer.users(key)
+        user = next((one for one in users if one.metadata.name == name), None)
+        access = broker_access(cluster, namespace, user)
+        return (NO_ACCESS, access) if isinstance(access, WaitReason) else (access, None)
 
     async def _offer(
         self,

@@ -90,15 +90,3 @@ class ExportJob:
             if sasl
             else None
         )
-
-    @property
-    def source_options(self) -> dict[str, str]:
-        """The options of the data source for authentication."""
-        sasl = self.sasl
-        if sasl is None:
-            return {}
-        return {
-            "sasl.username": sasl.username,
-            "sasl.password.file": sasl.password_file,
-            "sasl.mechanism": sasl.mechanism.value,
-        }

@@ -4,6 +4,7 @@ python -m chiplog_spark.jobs.export REQUEST [RESULT]
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
@@ -17,8 +18,10 @@ from chiplog_spark.export.request import ExportJob, Format
 from chiplog_spark.export.runs import Exported, Exporter, Topic
 from chiplog_spark.export.writing import SparkWriter, prepare
 from chiplog_spark.jobs import entry
+from chiplog_spark.jobs.brokers import access_of, source_options
 from chiplog_spark.refused import Refused
-from chiplog_spark.wire.access import Access, addresses_of
+from chiplog_spark.source.options import BOOTSTRAP_SERVERS
+from chiplog_spark.wire.access import Access
 from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.errors import WireError
 from chiplog_spark.wire.facts import EARLIEST, LATEST
@@ -29,23 +32,34 @@ MAX_REPORTED_LOST = 100
 def work(session: SparkSession, request: Request) -> Result:
     """Export every topic that the request names. Raises `Refused`."""
     job = request.job_as(ExportJob)
+    access = access_for(request, job)
     prepare(session)
     exporter = Exporter(
         files=HadoopFiles(session),
         write=SparkWriter(
             session,
-            {"bootstrap.servers": request.bootstrap, **job.source_options},
+            {BOOTSTRAP_SERVERS: request.bootstrap, **source_options(access)},
             job.compression.value,
         ),
         bounds=job.bounds,
         fail_on_data_loss=job.fail_on_data_loss,
         table=DeltaTable(session, job.compression.value) if job.format is Format.DELTA else None,
     )
-    access = Access(addresses_of(request.bootstrap), job.login)
     done = [
         exporter.run(job.target, name, lambda topic: describe(access, topic)) for name in job.topics
     ]
     return result_of(done)
+
+
+def access_for(request: Request, job: ExportJob) -> Access:
+    """How the job connects. Its login may also be in the job's own field `sasl`, which is older
+    than `connection`. Raises `Refused` if both are set."""
+    access = access_of(request)
+    if access.login is not None and job.login is not None:
+        raise Refused(
+            "InvalidRequest", "both connection.login and job.sasl have a login: remove one of them"
+        )
+    return replace(access, login=access.login or job.login)
 
 
 def describe(access: Access, name: str) -> Topic:

@@ -22,6 +22,7 @@ from chiplog_core.rebalance.measured import Measured, PartitionName
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import RebalanceRefused
 from chiplog_core.spark.requests import JobKind, Request
+from chiplog_spark.jobs.brokers import access_of
 from chiplog_spark.jobs.entry import main as enter
 from chiplog_spark.jobs.reporting import progress_reporter
 from chiplog_spark.rebalance.counting import Tallies
@@ -30,7 +31,6 @@ from chiplog_spark.rebalance.reading import read_tallies
 from chiplog_spark.rebalance.sketch import CAPACITY
 from chiplog_spark.rebalance.window import Window, covered, measurements
 from chiplog_spark.refused import Refused
-from chiplog_spark.wire.access import Access, addresses_of
 from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.errors import WireError
 
@@ -47,7 +47,7 @@ def work(spark: SparkSession, request: Request) -> Result:
     job = request.job_as(RebalanceJob)
     try:
         settings = job.settings()
-        access = Access(addresses_of(request.bootstrap))
+        access = access_of(request)
     except RebalanceRefused as refused:
         raise Refused("InvalidSpec", str(refused)) from refused
     except ValueError as error:

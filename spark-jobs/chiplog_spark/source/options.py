@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
 
-from chiplog_spark.wire.access import MECHANISMS, Access, Address, Login, addresses_of
+from chiplog_spark.wire.access import MECHANISMS, Access, Address, Login, Tls, addresses_of
 from chiplog_spark.wire.facts import EARLIEST, LATEST
 from chiplog_spark.wire.verdicts import LEADER
 from chiplog_wire.scram import Mechanism
@@ -28,13 +28,18 @@ MAX_PER_TRIGGER: Final = "maxOffsetsPerTrigger"
 USERNAME: Final = "sasl.username"
 PASSWORD_FILE: Final = "sasl.password.file"  # noqa: S105 (an option's name)
 MECHANISM: Final = "sasl.mechanism"
+SECURITY_PROTOCOL: Final = "security.protocol"
+CA_FILE: Final = "ssl.ca.location"
+CERTIFICATE_FILE: Final = "ssl.certificate.location"
+KEY_FILE: Final = "ssl.key.location"
 REQUEST_TIMEOUT: Final = "request.timeout.ms"
 API_TIMEOUT: Final = "default.api.timeout.ms"
 NAMES: Final = (
     *(BOOTSTRAP_SERVERS, TOPIC, REPLICA, PARTITIONS, MODE, STARTING, ENDING, RECORDS_PER_SPLIT),
     *(WITH_PAYLOAD, FAIL_ON_DATA_LOSS, MAX_PER_TRIGGER, USERNAME, PASSWORD_FILE, MECHANISM),
-    *(REQUEST_TIMEOUT, API_TIMEOUT),
+    *(SECURITY_PROTOCOL, CA_FILE, CERTIFICATE_FILE, KEY_FILE, REQUEST_TIMEOUT, API_TIMEOUT),
 )
+_OF_TLS: Final = (CA_FILE, CERTIFICATE_FILE, KEY_FILE)
 _BY_LOWER_CASE: Final = {name.lower(): name for name in NAMES}
 
 RECORDS_A_SPLIT: Final = 100_000
@@ -57,6 +62,23 @@ class BadOption(ValueError):  # noqa: N818 - the reason that a user reads
     def __str__(self) -> str:
         option, what, remedy = self.args
         return f"{self.reason}: option {option}: {what}; {remedy}"
+
+
+class Protocol(Enum):
+    """The values of `security.protocol`."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        return self in {Protocol.SSL, Protocol.SASL_SSL}
+
+    @property
+    def has_login(self) -> bool:
+        return self in {Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL}
 
 
 class Mode(Enum):
@@ -203,6 +225,7 @@ _REMEDIES: Final = {
     STARTING: "set it to earliest, latest, or offsets like "
     '{"topic":{"0":23,"1":-2}}, where -2 is earliest and -1 latest',
     ENDING: 'set it to latest, or to offsets like {"topic":{"0":23,"1":-1}}, where -1 is latest',
+    SECURITY_PROTOCOL: f"set it to one of {', '.join(one.value for one in Protocol)}",
     MECHANISM: f"set it to one of {', '.join(MECHANISMS)}",
 }
 
@@ -229,7 +252,7 @@ def _required_option(given: Mapping[str, str], name: str, meaning: str) -> str:
 
 
 def _access(given: Mapping[str, str]) -> Access:
-    """How to connect and log in: the options for addresses, user and timeouts."""
+    """How to connect and log in: the options for addresses, TLS, user and timeouts."""
     _required_option(given, BOOTSTRAP_SERVERS, "host:port")
     no_addresses: tuple[Address, ...] = ()
     bootstrap = _read_option(given, BOOTSTRAP_SERVERS, addresses_of, no_addresses)
@@ -250,9 +273,32 @@ def _access(given: Mapping[str, str]) -> Access:
     return Access(
         bootstrap,
         login,
+        tls=_tls(given, has_login=login is not None),
         request_timeout_ms=_read_option(given, REQUEST_TIMEOUT, _positive, 30_000),
         patience_ms=_read_option(given, API_TIMEOUT, _positive, 60_000),
     )
+
+
+def _tls(given: Mapping[str, str], *, has_login: bool) -> Tls | None:
+    """The options for TLS; None for plain text. Without `security.protocol` a login, or its
+    absence, decides. Raises `BadOption`."""
+    default = Protocol.SASL_PLAINTEXT if has_login else Protocol.PLAINTEXT
+    protocol = _read_option(given, SECURITY_PROTOCOL, _protocol, default)
+    if protocol.has_login is not has_login:
+        if has_login:
+            remedy = f"set it to SASL_SSL or SASL_PLAINTEXT, or remove {USERNAME}"
+        else:
+            remedy = f"set {USERNAME} and {PASSWORD_FILE} too"
+        raise BadOption(SECURITY_PROTOCOL, f"it is {protocol.value}", remedy)
+    if not protocol.has_tls:
+        unused = next((name for name in _OF_TLS if name in given), None)
+        if unused is not None:
+            remedy = f"set {SECURITY_PROTOCOL} to SSL or SASL_SSL too"
+            raise BadOption(unused, "it has no effect without TLS", remedy)
+        return None
+    if KEY_FILE in given and CERTIFICATE_FILE not in given:
+        raise BadOption(KEY_FILE, "there is no certificate", f"set {CERTIFICATE_FILE} too")
+    return Tls(given.get(CA_FILE), given.get(CERTIFICATE_FILE), given.get(KEY_FILE))
 
 
 def _replica(text: str) -> int:
@@ -281,6 +327,10 @@ def _mode(text: str) -> Mode:
 
 def _mechanism(text: str) -> Mechanism:
     return Mechanism(text.strip().upper())
+
+
+def _protocol(text: str) -> Protocol:
+    return Protocol(text.strip().upper())
 
 
 def _boolean(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""How brokers are accessed: addresses, user and timeouts. Values only."""
+"""How brokers are accessed: addresses, TLS, user and timeouts. Values only."""
 
 import re
 from dataclasses import dataclass
@@ -23,6 +23,18 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """Whom to trust, and the client's own certificate. All are paths of PEM files, which may change
+    and are read for each connection."""
+
+    ca_file: str | None = None
+    """The certificates of CAs; None for those of the operating system."""
+    certificate_file: str | None = None
+    key_file: str | None = None
+    """None if the file of the certificate also has the key."""
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """Everything that is needed to access a cluster. It contains no secret, so it may be sent to
     executors."""
@@ -35,6 +47,8 @@ class Access:
     """The time for which a request is retried before an error is final (Kafka's
     `default.api.timeout.ms`)."""
     client_id: str = "chiplog-spark"
+    tls: Tls | None = None
+    """None for plain text."""
 
 
 def addresses_of(servers: str) -> tuple[Address, ...]:

@@ -4,6 +4,7 @@
 until a timeout.
 """
 
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -406,6 +407,11 @@ def unreachable(
     """The error if a broker does not answer; `error` is the reason, if there was one."""
     why = f" ({error.strerror or error})" if error is not None else ""
     remedy = "check option bootstrap.servers, that brokers run, and that this pod may reach them"
+    if isinstance(error, ssl.SSLError):
+        remedy = (
+            "check options security.protocol and ssl.ca.location, the host name in the certificate "
+            "of the broker, and whether the listener needs ssl.certificate.location"
+        )
     return errors.Unreachable(f"{what}{why}", remedy, topic, partition)
 
 

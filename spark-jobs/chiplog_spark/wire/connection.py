@@ -6,6 +6,7 @@ socket and the clock.
 """
 
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from secrets import token_bytes
 from types import TracebackType
 from typing import Any, Final
 
-from chiplog_spark.wire.access import Access, Address, Login
+from chiplog_spark.wire.access import Access, Address, Login, Tls
 from chiplog_spark.wire.errors import NotAuthorized, ProtocolError, WireError
 from chiplog_wire.client.connection import ClientConnection, decoded, encoded
 from chiplog_wire.client.errors import NoCommonVersion, OpeningRefused
@@ -44,8 +45,10 @@ class Connection:
         self._timeout_s = access.request_timeout_ms / 1000
         self._client = ClientConnection(access.client_id, MAX_ANSWER_BYTES)
         self._socket = socket.create_connection(address, self._timeout_s)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if access.tls is not None:
+                self._socket = _encrypted(self._socket, access.tls, address[0])
             self._open(access.login)
         except BaseException:
             self.close()
@@ -164,6 +167,16 @@ class Connection:
         if refusal.key is ApiKey.SASL_HANDSHAKE:
             return f"{self} does not support {login.mechanism.value}: {refusal.code.name}"
         return f"{self} answers {refusal.code.name}"
+
+
+def _encrypted(connected: socket.socket, tls: Tls, host: str) -> socket.socket:
+    """The connection with TLS. Raises `OSError`; `ssl.SSLError` is one."""
+    context = ssl.create_default_context(cafile=tls.ca_file)
+    # As other Kafka clients: since Python 3.13 the default refuses CAs without key identifiers.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if tls.certificate_file is not None:
+        context.load_cert_chain(tls.certificate_file, tls.key_file)
+    return context.wrap_socket(connected, server_hostname=host)
 
 
 def scram_of(login: Login) -> Callable[[], ScramClient]:

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from chiplog_spark.source.options import BadOption, Mode, mode_of, parsed, with_payload
-from chiplog_spark.wire.access import Login, addresses_of
+from chiplog_spark.wire.access import Login, Tls, addresses_of
 from chiplog_spark.wire.facts import EARLIEST, LATEST
 from chiplog_spark.wire.verdicts import LEADER
 from chiplog_wire.scram import Mechanism
@@ -96,6 +96,9 @@ def test_what_is_said_counts_whatever_its_case() -> None:
         ("maxOffsetsPerTrigger", "10"),
         ("sasl.mechanism", "PLAIN"),
         ("sasl.mechanism", "SCRAM-SHA-512"),
+        ("security.protocol", "TLS"),
+        ("security.protocol", "SASL_SSL"),
+        ("ssl.ca.location", "/ca.crt"),
         ("request.timeout.ms", "-1"),
         ("subscribe", "orders"),
     ],
@@ -107,6 +110,33 @@ def test_what_cannot_be_meant_is_refused_by_name(option: str, value: str) -> Non
     what, remedy = str(refused.value).split("; ", 1)
     assert what.startswith(f"InvalidOption: option {option}: ")
     assert remedy
+
+
+def test_tls_with_and_without_a_login() -> None:
+    files = {
+        "ssl.ca.location": "/ca.crt",
+        "ssl.certificate.location": "/user.crt",
+        "ssl.key.location": "/user.key",
+    }
+    mutual = parsed(NEEDED | files | {"security.protocol": "ssl"}, is_streaming=False).access
+    assert (mutual.tls, mutual.login) == (Tls("/ca.crt", "/user.crt", "/user.key"), None)
+    both = parsed(NEEDED | LOGIN | {"security.protocol": "SASL_SSL"}, is_streaming=False).access
+    assert (both.tls, both.login) == (Tls(), Login("ada", "/secrets/ada"))
+    assert parsed(NEEDED | LOGIN, is_streaming=False).access.tls is None
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        (LOGIN | {"security.protocol": "SSL"}, "security.protocol"),
+        (LOGIN | {"security.protocol": "PLAINTEXT"}, "security.protocol"),
+        ({"security.protocol": "SSL", "ssl.key.location": "/user.key"}, "ssl.key.location"),
+    ],
+)
+def test_options_of_tls_that_contradict_each_other(given: dict[str, str], option: str) -> None:
+    with pytest.raises(BadOption) as refused:
+        parsed(NEEDED | given, is_streaming=False)
+    assert refused.value.option == option
 
 
 @pytest.mark.parametrize("missing", [*NEEDED])
