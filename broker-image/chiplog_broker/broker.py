@@ -58,6 +58,7 @@ from chiplog_broker.server.loop_lag import measure_lag
 from chiplog_broker.server.memory import UNBOUNDED
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.throttling import Throttling
+from chiplog_broker.server.tls_accepting import TlsDoor
 from chiplog_broker.settings import setting
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
 from chiplog_broker.storage.errors import StorageError
@@ -109,6 +110,8 @@ class Broker:
     """The users that a standalone broker adds at its start, unless it has them."""
     waits_for_others: bool = False
     """Whether CreateTopics is answered only when the other live brokers know the topic, too."""
+    door_class: type[TlsDoor] = TlsDoor
+    """Accepts connections with TLS; a simulated broker has another one, without sockets."""
 
     def __init__(
         self,
@@ -441,6 +444,7 @@ class Broker:
                 self._ports.clock,
                 self.requests,
                 self._audit,
+                door_class=self.door_class,
             )
             for listener in map(self._with_plain_text, self._with_logins())
         ]

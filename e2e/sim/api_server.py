@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, TypeVar
 
-from chiplog_kube.api import ApiError, Manifest, ObjectList, Unavailable, WatchEvent
+from chiplog_kube.api import ApiError, EventType, Manifest, ObjectList, Unavailable, WatchEvent
 from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import ObjectKey, key_of
 from e2e.sim.api_store import ApiStore, Change, Selection, copied
@@ -55,6 +55,9 @@ class ApiServer:
         """The running watches; a dict, because a set would have a random order."""
         self.on_write: list[Callable[[str, str, str, str], None]] = []
         """Called for each write with its verb, kind, object name and field manager."""
+        self.on_delivery: list[Callable[[Kind, Manifest], None]] = []
+        """Called with each object that a process gets from a watch, a list or a get, in the context
+        of this process."""
         store.on_change.append(self._changed)
 
     def client(self, host: str) -> "ApiClient":
@@ -72,6 +75,11 @@ class ApiServer:
         """Refuse all requests and break all watches, until `is_away` is set to False."""
         self.is_away = True
         self.break_watches(1.0)
+
+    def delivered(self, kind: Kind, manifest: Manifest) -> None:
+        """The current process has got this object."""
+        for notify in self.on_delivery:
+            notify(kind, manifest)
 
     def ended(self, host: str) -> None:
         """End the watches of the process on this host, which has ended."""
@@ -133,6 +141,8 @@ class _Watch(AsyncIterator[WatchEvent]):
         if self._failed is not None:
             self._end()
         self._due.popleft()
+        if event.type is not EventType.DELETED:
+            self._server.delivered(self._wanted.kind, event.object)
         return event
 
     async def _begin(self) -> None:
@@ -281,7 +291,10 @@ class ApiClient:
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjectList:
         wanted = Selection(kind, namespace, labels, fields)
-        return await self._send(lambda: self._server.store.list_(wanted))
+        found = await self._send(lambda: self._server.store.list_(wanted))
+        for one in found.items:
+            self._server.delivered(kind, one)
+        return found
 
     def watch(
         self,
@@ -297,7 +310,9 @@ class ApiClient:
         return _Watch(self._server, self._host, wanted, resource_version)
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
-        return await self._send(lambda: self._server.store.get(kind, namespace, name))
+        found = await self._send(lambda: self._server.store.get(kind, namespace, name))
+        self._server.delivered(kind, found)
+        return found
 
     async def create(
         self, kind: Kind, manifest: Manifest, *, field_manager: str, dry_run: bool = False

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from e2e.sim.groups.history import GroupHistory
 from e2e.sim.move_history import MoveHistory
 from e2e.sim.upkeep_history import UpkeepHistory
+from e2e.sim.users.history import UserHistory
 
 
 class Kind(StrEnum):
@@ -278,6 +279,7 @@ class History:
     groups: GroupHistory = field(default_factory=GroupHistory)
     moves: MoveHistory = field(default_factory=MoveHistory)
     upkeep: UpkeepHistory = field(default_factory=UpkeepHistory)
+    users: UserHistory = field(default_factory=UserHistory)
 
     def has_compacted(self, partition: str) -> bool:
         """Whether any broker ever compacted this partition, so that offsets may be missing."""

@@ -33,7 +33,9 @@ from e2e.sim.api_server import ApiServer
 from e2e.sim.disk import Disks, VolumeCopy
 from e2e.sim.health_port import serve_health
 from e2e.sim.loop import Process, SimClock, SimLoop
+from e2e.sim.mounts import Mounts
 from e2e.sim.network import Network
+from e2e.sim.tls import SimDoor
 
 NAMESPACE: Final = "shop"
 CLUSTER: Final = "demo"
@@ -118,6 +120,8 @@ class Node:
         """Whether the volume has a claim, with which users and the operator can replace it."""
         self.inquiries: Callable[[], Any] | None = None
         """Makes what answers the operator's inquiries to a process; None for no answers."""
+        self.mounts: Mounts | None = None
+        """The files of certificates; None in simulations without users."""
 
     # -- faults
 
@@ -194,6 +198,8 @@ class Node:
                     if self.has_claim and not self._may_create_pod(wanted):
                         continue
                     store.create(kinds.PODS, self._new_pod(wanted))
+                    if self.mounts is not None:
+                        self.mounts.use(wanted["spec"]["template"])
                 await self._run_pod()
 
     def _may_create_pod(self, wanted: Manifest) -> bool:
@@ -237,6 +243,8 @@ class Node:
             await self._until(lambda: self.has_power)
             if self._is_deleted():
                 break
+            if self.mounts is not None and not self.mounts.are_complete():
+                continue
             began_s = self._context.loop.time()
             self._start()
             how = await self._watch_container()
@@ -269,6 +277,7 @@ class Node:
                 self._context.loop.call_soon(self._stopping.set, context=self.process.context)
             elif stop_by_s is not None and now_s > stop_by_s:
                 self._end("killed after the grace period")
+            self._sync_mounts(now_s)
             is_ready = self.broker is not None and self.broker.health.readiness()[0]
             is_written = is_ready == was_ready
             if now_s - reconciled_s >= RECONCILE_S:
@@ -278,6 +287,11 @@ class Node:
                 was_ready = is_ready
                 await self._write_status(self._status(""))
         return self._ended.result()
+
+    def _sync_mounts(self, now_s: float) -> None:
+        """Update the files of mounted Secrets, if it is time and the API server answers."""
+        if self.mounts is not None and self._context.server.answers(f"node-{self.broker_id}"):
+            self.mounts.sync_if_due(now_s)
 
     def _is_deleted(self) -> bool:
         """Whether the pod is deleted; False while the node cannot learn that."""
@@ -439,12 +453,17 @@ class Node:
                 data=disks.data,
                 machine=self.machine,
                 close_api=api.close,
+                internal=credentials,
             ),
             config,
         )
-        listeners = [*member_listeners(config), internal_listener("", keyring)]
+        listeners = member_listeners(config)
+        if self.mounts is not None:
+            listeners = [self.mounts.placed(one) for one in listeners]
+        listeners.append(internal_listener("", keyring))
         ports = Ports(self.clock, rng, disks.data, disks.metadata)
         broker = Broker(ports, config, listeners, "data", membership, dialer)
+        broker.door_class = SimDoor
         if self.inquiries is not None:
             broker.inquiries = self.inquiries()
         return broker

@@ -38,6 +38,8 @@ class Process:
         self.host = host
         self.is_alive = True
         self.is_paused = False
+        self.resumed_s = float("-inf")
+        """When it ran again for the last time after a pause."""
         self.held: deque[asyncio.Handle] = deque()
         """Callbacks that became due while the process was paused or dead."""
         self.steps_left: int | None = None
@@ -225,6 +227,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def resume(self, process: Process) -> None:
         """Let a paused process continue with the callbacks held in the meantime, in order."""
         process.is_paused = False
+        process.resumed_s = self.now_s
         self._ready.extend(process.held)
         process.held.clear()
 
@@ -275,10 +278,17 @@ class SimLoop(asyncio.BaseEventLoop):
         return self.network.listen(factory, port)
 
     async def create_connection(  # type: ignore[override]
-        self, factory: Any, host: str = "", port: int = 0, **_: Any
+        self, factory: Any, host: str = "", port: int = 0, *, ssl: Any = None, **_: Any
     ) -> Any:
         assert self.network is not None
-        return await self.network.connect(factory, host, port)
+        return await self.network.connect(factory, host, port, ssl)
+
+    async def connect_accepted_socket(  # type: ignore[override]
+        self, protocol_factory: Any, sock: Any, *, ssl: Any = None, **more: Any
+    ) -> Any:
+        """The server's side of a handshake, in a connection that the simulated network has."""
+        limit_s = more["ssl_handshake_timeout"]
+        return await sock.shake_hands(protocol_factory, ssl, limit_s)
 
     def _process_events(self, _events: object) -> None: ...
 

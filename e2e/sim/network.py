@@ -10,7 +10,7 @@ import errno
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from e2e.sim.loop import PROCESS, Process, SimLoop
 
@@ -22,13 +22,30 @@ RESET: Final = "reset"
 Item = bytes | str
 
 
+class Handshake(Protocol):
+    """What a client brings for the handshake in front of its first request."""
+
+    async def opened(self, here: "Transport") -> None:
+        """The client's side of a handshake on a new connection. Raises `OSError` if it fails."""
+
+    def accepted(self, there: "Transport") -> Any:
+        """What the server's side accepts in place of a socket."""
+
+
 class Server:
-    """A listening server, as `loop.create_server` returns it."""
+    """A listening server, as `loop.create_server` returns it, and its only socket."""
 
     def __init__(self, network: "Network", factory: Any, process: Process, port: int) -> None:
         self.network, self.factory, self.process, self.port = network, factory, process, port
         self.is_serving = False
-        self.sockets: tuple[()] = ()
+        self.sockets = (self,)
+        self.begin: Callable[[Any, str, int], object] | None = None
+        """Begins the handshake of an accepted socket from this host and port; None for a server
+        without handshakes."""
+
+    def fileno(self) -> int:
+        """A number by which `Network.server` finds this server: there are no descriptors here."""
+        return self.port
 
     async def start_serving(self) -> None:
         self.is_serving = True
@@ -93,7 +110,8 @@ class Transport(asyncio.Transport):
     """One end of a connection."""
 
     def __init__(self, network: "Network", process: Process, name: tuple[str, int]) -> None:
-        super().__init__({"peername": name, "socket": None})
+        self._info: dict[str, Any] = {"peername": name, "socket": None}
+        super().__init__(self._info)
         self.network, self.process = network, process
         self.pipe: _Pipe
         self._protocol: Any = None
@@ -104,6 +122,7 @@ class Transport(asyncio.Transport):
         self._received: deque[Item] = deque()
         self.peer_lost_power = False
         """Whether the process at the other end went with its machine's power: nobody answers."""
+        self._high_bytes, self._low_bytes = HIGH_WATER_BYTES, LOW_WATER_BYTES
 
     def post(self, callback: Callable[..., object], *args: object) -> None:
         """Schedule the callback in the process of this end."""
@@ -124,7 +143,7 @@ class Transport(asyncio.Transport):
         if self._closing or not data:
             return
         self.pipe.send(bytes(data))
-        if self.pipe.size_bytes > HIGH_WATER_BYTES and self._may_write:
+        if self.pipe.size_bytes > self._high_bytes and self._may_write:
             self._may_write = False
             self._protocol.pause_writing()
 
@@ -133,6 +152,14 @@ class Transport(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         return self.pipe.size_bytes
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high_bytes = HIGH_WATER_BYTES if high is None else high
+        # A buffer of exactly `low` bytes lets the protocol write again.
+        self._low_bytes = (self._high_bytes // 4 if low is None else low) + 1
+
+    def set_read_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Does nothing: what is not read waits in the network."""
 
     def pause_reading(self) -> None:
         self._is_reading = False
@@ -147,14 +174,23 @@ class Transport(asyncio.Transport):
     def abort(self) -> None:
         self._end(RESET)
 
+    def secure(self, **info: Any) -> None:
+        """Note what a handshake has found, for `get_extra_info`."""
+        self._info.update(info)
+
     # -- from the network
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this end was neither closed nor lost, and its process runs."""
+        return not self._closing and self.process.is_alive
 
     def drained(self, size_bytes: int) -> None:
         """Called after a delivery, with the number of bytes that are still undelivered.
 
-        Lets a paused protocol write again if they are fewer than `LOW_WATER_BYTES`.
+        Lets a paused protocol write again if they are fewer than the lower limit.
         """
-        if not self._may_write and size_bytes < LOW_WATER_BYTES and not self._lost:
+        if not self._may_write and size_bytes < self._low_bytes and not self._lost:
             self._may_write = True
             self.post(self._resume_writing)
 
@@ -321,16 +357,25 @@ class Network:
         self._servers[process.host, port] = server
         return server
 
+    def server(self, port: int) -> Server:
+        """The server on this port of the host of the current process."""
+        process = PROCESS.get()
+        assert process is not None, "only a process listens"
+        return self._servers[process.host, port]
+
     def forget(self, server: Server) -> None:
         """Free the port of a server that was closed, unless another server already has it."""
         key = (server.process.host, server.port)
         if self._servers.get(key) is server:
             del self._servers[key]
 
-    async def connect(self, factory: Any, host: str, port: int) -> tuple[Transport, Any]:
+    async def connect(
+        self, factory: Any, host: str, port: int, handshake: Handshake | None = None
+    ) -> tuple[Transport, Any]:
         """Connect the current process to a server. Raises `OSError`.
 
-        The first label of the DNS name `host` is the simulated host.
+        The first label of the DNS name `host` is the simulated host. With a `handshake` the
+        protocol gets the connection when that is complete.
         """
         process = PROCESS.get()
         assert process is not None, "only a process connects"
@@ -348,9 +393,13 @@ class Network:
         there = Transport(self, server.process, (process.host, self._port))
         here.pipe, there.pipe = _Pipe(self, here, there), _Pipe(self, there, here)
         self.connections[here] = self.connections[there] = None
+        if handshake is not None and server.begin is not None:
+            there.post(server.begin, handshake.accepted(there), process.host, self._port)
+            await handshake.opened(here)
+        else:
+            there.post(_accept, there, server)
         protocol = factory()
         here.set_protocol(protocol)
-        there.post(_accept, there, server)
         protocol.connection_made(here)
         return here, protocol
 

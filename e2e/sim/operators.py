@@ -74,6 +74,8 @@ class Operator:
         self.dead: list[Process] = []
         self.groups_port: GroupsPort | None = None
         """How Rebalances are measured; None in simulations without Rebalances."""
+        self.keeps_users = False
+        """Whether it reconciles Users."""
 
     async def run(self) -> None:
         """Start a process, and another one some seconds after each end, forever."""
@@ -131,6 +133,7 @@ class Operator:
                 new_key=lambda: f"{self._chance.getrandbits(256):064x}",
             ),
             spark=None if port is None else NoFigures(),
+            keeps_users=self.keeps_users,
         )
         if port is not None and system.spark is not None:
             loads = Loads(port, Passwords(api))

@@ -25,12 +25,14 @@ from e2e.sim.clients import DAY_MS, SPARING, Habits
 from e2e.sim.faults import (
     FAULT_NAMES,
     LATER,
+    OF_ACCOUNTS,
     OF_GROUPS,
     OF_MEDIA,
     OF_MOVES,
     OF_STEPS,
     OF_UPKEEP,
     OF_USERS,
+    RESTORING,
     ROTTING,
     Faults,
     Mix,
@@ -42,6 +44,8 @@ from e2e.sim.groups.crowd import Crowd
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.history import Kind, Span
 from e2e.sim.loop import START_S, SimLoop
+from e2e.sim.users.crowd import SPEC, Users, config_of
+from e2e.sim.users.habits import UserHabits
 from e2e.sim.world import READS_IN_RACKS, World
 
 START_WITHIN_S: Final = 60.0
@@ -72,6 +76,8 @@ FIRST_STEPPING: Final = 4_000_001
 FIRST_UPKEEP: Final = 5_000_001
 """Seeds from this one on are also about upkeep: throttles, placements, Rebalances, drained brokers
 and volumes that are rebuilt, while replicas move."""
+FIRST_SECURED: Final = 6_000_001
+"""Seeds from this one on are about users who log in, and have none of the later loads and moves."""
 OTHERS_SHARE: Final = 0.4
 """Share of a seed's other faults that remain when moves are hit at their steps."""
 RESTORED_SHARE: Final = 0.25
@@ -91,6 +97,7 @@ OF_LIVENESS: Final = frozenset(
         "stuck-reader",
         "group-unwell",
         "group-not-readable",
+        "user-unserved",
     }
 )
 """Names of anomalies that say that something did not recover, not that data is wrong."""
@@ -160,6 +167,8 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
         reads_in_racks=replicas > 1 and reads_in_racks(seed),
         groups=groups,
     )
+    if seed >= FIRST_SECURED:
+        return with_users(seed, mix)
     if seed >= FIRST_LATER:
         mix = with_later_load(seed, mix)
     if seed >= FIRST_MOVING:
@@ -213,6 +222,36 @@ def with_upkeep(seed: int, mix: Mix) -> Mix:
     chosen = chance.sample(names, chance.randint(1, 4))
     weights = {name: chance.uniform(0.5, 3.0) for name in chosen}
     return replace(mix, weights=mix.weights | weights)
+
+
+def with_users(seed: int, mix: Mix) -> Mix:
+    """The mix with users who log in, and changes of them.
+
+    Etcd is not restored from backups: what was asked for since then would be lost. Nor do clocks
+    step by hours.
+    """
+    chance = random.Random(f"users {seed}")  # noqa: S311 - not for secrets
+    chosen = chance.sample(sorted(OF_ACCOUNTS), chance.randint(3, len(OF_ACCOUNTS)))
+    kept = {
+        name: weight
+        for name, weight in mix.weights.items()
+        if name not in RESTORING and chance.random() < OTHERS_SHARE
+    }
+    return replace(
+        mix,
+        weights=kept | {name: chance.uniform(0.3, 1.0) for name in chosen},
+        every_s=chance.choice((2.0, 4.0)),
+        faults_s=chance.choice((60.0, 60.0, 300.0)),
+        producers=2,
+        consumers=1,
+        pause_s=6.0,
+        users=UserHabits(
+            with_passwords=chance.choice((1, 2)),
+            with_certificates=chance.choice((1, 2)),
+            pause_s=chance.choice((0.5, 1.0)),
+            reauth_s=chance.choice((0.0, 5.0, 15.0)),
+        ),
+    )
 
 
 def with_later_load(seed: int, mix: Mix) -> Mix:
@@ -349,7 +388,9 @@ def mix_from(stored: dict[str, Any]) -> Mix:
     groups = stored.get("groups")
     if groups is not None:
         groups = GroupHabits(**{**groups, "topics": tuple(groups["topics"])})
-    return Mix(**{**stored, "habits": Habits(**habits), "groups": groups})
+    users = stored.get("users")
+    users = None if users is None else UserHabits(**users)
+    return Mix(**{**stored, "habits": Habits(**habits), "groups": groups, "users": users})
 
 
 def run_seed(seed: int, mix: Mix | None = None) -> Result:
@@ -413,6 +454,10 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     for event in notebook.history.events:
         world.trace(event)
     world.trace(sorted(notebook.history.final.items()))
+    of_users = notebook.history.users
+    for noted in (*of_users.logins, *of_users.answers):
+        # Keys and salts differ in each run, and so do the fingerprints of CAs.
+        world.trace(noted.at_s, noted.client, noted.process, noted.digest)
     groups = notebook.history.groups
     for one in (*groups.joined, *groups.commits, *groups.found):
         world.trace(one)
@@ -429,14 +474,16 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
 
     Returns an anomaly for each phase that did not succeed in time.
     """
-    await _make_objects(world, mix, chance)
+    logging_in = await _make_objects(world, mix, chance)
     if why := await well_within(world, START_WITHIN_S):
         return [Anomaly("not-started", "", why)]
     world.reads_in_racks = mix.reads_in_racks
     world.start_clients(mix.producers, mix.consumers, mix.pause_s, mix.habits)
     crowd = _begun(world, mix)
+    if logging_in is not None:
+        logging_in.start()
     await asyncio.sleep(5.0)
-    faults = Faults(world, mix, chance, crowd)
+    faults = Faults(world, mix, chance, crowd, logging_in)
     await faults.run(mix.faults_s)
     world.heal()
     faults.settle()
@@ -458,6 +505,10 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
         world.notebook.history.well.append(Span(healed_s, world.loop.time(), written))
         world.notebook.history.gave_up_hanging = list(world.network.given_up)
         await _groups_recover(world, crowd, healed_s)
+        if logging_in is not None:
+            await logging_in.prove()
+    if logging_in is not None:
+        logging_in.stop()
     for one in world.producers:
         one.is_stopping = True
     await asyncio.sleep(QUIET_S)
@@ -474,10 +525,12 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     return found
 
 
-async def _make_objects(world: World, mix: Mix, chance: random.Random) -> None:
-    """Begin the simulation, and create the cluster and its first topics."""
+async def _make_objects(world: World, mix: Mix, chance: random.Random) -> Users | None:
+    """Begin the simulation, and create the cluster, its first topics and its users. Returns these;
+    None if it has none."""
     if UPKEEP & mix.weights.keys():
         world.prepare_upkeep()
+    logging_in = None if mix.users is None else Users(world, mix.users)
     world.begin()
     world.apply_cluster(**cluster_spec(mix))
     await asyncio.sleep(chance.uniform(0.0, 5.0))
@@ -489,6 +542,9 @@ async def _make_objects(world: World, mix: Mix, chance: random.Random) -> None:
         world.topic_configs["clicks"] = dict(mix.compacted_config)
     world.make_topic("orders", chance.randint(1, 4))
     world.make_topic("clicks", chance.randint(1, 3))
+    if logging_in is not None:
+        logging_in.create()
+    return logging_in
 
 
 def _begun(world: World, mix: Mix) -> Crowd | None:
@@ -568,6 +624,9 @@ def cluster_spec(mix: Mix) -> dict[str, Any]:
             OFFSETS_RETENTION_MINUTES.name: mix.groups.retention_minutes,
             OFFSETS_RETENTION_CHECK_INTERVAL_MS.name: RETENTION_CHECK_MS,
         }
+    if mix.users is not None:
+        spec = spec | SPEC
+        config |= config_of(mix.users)
     return spec | {"config": config | mix.cluster_config}
 
 

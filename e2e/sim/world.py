@@ -3,11 +3,13 @@
 import asyncio
 import hashlib
 import random
+import tempfile
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from math import inf
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR, REPLICA_SELECTOR_CLASS
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -24,6 +26,7 @@ from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, SimContext
 from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
 from e2e.sim.maps import States, damaged_in, in_sync_in, partitions_in, states_in
+from e2e.sim.mounts import Mounts
 from e2e.sim.move_watch import MoveWatch
 from e2e.sim.network import Network
 from e2e.sim.observer import Scenery
@@ -45,6 +48,8 @@ READS_IN_RACKS: Final[dict[str, Any]] = {
 
 UNDER_WAY: Final = frozenset({RebalanceState.REBALANCING, RebalanceState.PENDING_PROPOSAL})
 """States that a Rebalance leaves by itself in a cluster that is well."""
+MountsOf: TypeAlias = Callable[[int, Path, random.Random], Mounts]
+"""Makes the mounted Secrets of a broker's pod below a directory."""
 
 
 class World:
@@ -75,6 +80,9 @@ class World:
         self.nodes: dict[int, Node] = {}
         self.upkeep_watch: UpkeepWatch | None = None
         """None in simulations without upkeep."""
+        self._mounts_of: MountsOf | None = None
+        self._files: tempfile.TemporaryDirectory[str] | None = None
+        """The files of mounted Secrets; None in simulations without users."""
         for number in range(1, brokers + 1):
             self._add_machine(number)
         self.operators = [Operator(context, number) for number in range(1, operators + 1)]
@@ -150,6 +158,7 @@ class World:
         node.disks.on_deletion = lambda disks, path: self.move_watch.deletes(number, disks, path)
         if self.upkeep_watch is not None:
             _serve_upkeep(node)
+        self._mount(node)
 
     def _register_node(self, number: int) -> None:
         """Create the Node object of machine `number`."""
@@ -168,6 +177,22 @@ class World:
             operator.groups_port = SimGroupsPort(operator.host, self.network, self.nodes)
         for node in self.nodes.values():
             _serve_upkeep(node)
+
+    def serve_users(self, mounts_of: MountsOf) -> None:
+        """Let operators reconcile Users, and pods mount their Secrets. To be called before `begin`;
+        without it no listener has TLS or logins."""
+        self._mounts_of = mounts_of
+        self._files = tempfile.TemporaryDirectory(prefix="chiplog-sim-")
+        for operator in self.operators:
+            operator.keeps_users = True
+        for node in self.nodes.values():
+            self._mount(node)
+
+    def _mount(self, node: Node) -> None:
+        """Let the pods of this machine mount Secrets."""
+        if self._mounts_of is not None and self._files is not None:
+            root = Path(self._files.name)
+            node.mounts = self._mounts_of(int(node.broker_id), root, self.own_chance())
 
     def expect_lost_claim(self, uid: str) -> None:
         """Note that a user deletes this volume claim: no decision of the operator lets it go."""
@@ -515,6 +540,8 @@ class World:
         Their disks are detached and the API server is away: what they still do changes nothing.
         """
         self.server.is_away = True
+        if self._files is not None:
+            self._files.cleanup()
         for node in self.nodes.values():
             node.disks.process_ended()
         tasks = list(self._background_tasks)

@@ -57,7 +57,7 @@ class Activity:
 class Acceptor:
     """Accepts the connections of one listener, and is their `Service`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its ports
         self,
         listener: Listener,
         dispatcher: Dispatcher,
@@ -65,10 +65,13 @@ class Acceptor:
         clock: Clock,
         metrics: RequestMetrics,
         audit: AuditLog,
+        *,
+        door_class: type[TlsDoor] = TlsDoor,
     ) -> None:
         assert listener.logins or not listener.mechanisms, "logins are required, but impossible"
         self._listener = listener
         self._audit = audit
+        self._door_class = door_class
         # `Service.start`: requests go directly to the dispatcher.
         self.start = dispatcher.start
         self._quota = quota
@@ -95,7 +98,9 @@ class Acceptor:
             # No more than a quarter of all connections: others must find a place.
             at_once = max(1, min(MAX_HANDSHAKES, self._limits.max_connections // 4))
             files = TlsFiles(socket.tls, self._clock)
-            self._door = TlsDoor(files, self, self._clock, at_once, socket.accepts_plain_text)
+            self._door = self._door_class(
+                files, self, self._clock, at_once, socket.accepts_plain_text
+            )
         try:
             self._server = await asyncio.get_running_loop().create_server(
                 self.new_connection, socket.host, socket.port, backlog=BACKLOG, start_serving=False

@@ -9,6 +9,7 @@ import random
 from typing import Final
 
 from e2e.sim.faults import (
+    accounts,
     admins,
     api_server,
     cascades,
@@ -37,17 +38,20 @@ from e2e.sim.faults import (
 from e2e.sim.faults.stage import Act, Mix, Stage
 from e2e.sim.groups.crowd import Crowd
 from e2e.sim.roles import ACTING
+from e2e.sim.users.crowd import Users
 from e2e.sim.world import World
 
 __all__ = [
     "FAULT_NAMES",
     "LATER",
+    "OF_ACCOUNTS",
     "OF_GROUPS",
     "OF_MEDIA",
     "OF_MOVES",
     "OF_STEPS",
     "OF_UPKEEP",
     "OF_USERS",
+    "RESTORING",
     "ROTTING",
     "Act",
     "Faults",
@@ -95,6 +99,8 @@ OF_STEPS: Final[dict[str, Act]] = {**move_steps.ACTS}
 """Faults that hit moves at their steps, which only seeds from `seed.FIRST_STEPPING` on draw."""
 OF_UPKEEP: Final[dict[str, Act]] = {**upkeep.ACTS}
 """What those who run a cluster do, which only seeds from `seed.FIRST_UPKEEP` on draw."""
+OF_ACCOUNTS: Final[dict[str, Act]] = {**accounts.ACTS}
+"""Changes of users who log in, which only seeds from `seed.FIRST_SECURED` on draw."""
 LATER: Final[dict[str, Act]] = {**clocks.LATER, **users.LATER}
 """Faults that were added later, and that only seeds from `FIRST_LATER` on draw, so that older
 seeds stay as they were."""
@@ -106,6 +112,7 @@ EVERY_ACT: Final[dict[str, Act]] = {
     **OF_MOVES,
     **OF_STEPS,
     **OF_UPKEEP,
+    **OF_ACCOUNTS,
 }
 """All that a mix can name. New ones come last: the order decides what existing seeds draw."""
 ROTTING: Final = frozenset({*rot.ACTS, *decay.ACTS})
@@ -114,7 +121,9 @@ OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 """Names of changes and requests by users, which happen beside the faults."""
 RESTORING: Final = frozenset({*restores.ACTS, *move_steps.RESTORING})
 """Names of faults that restore etcd from a backup."""
-OF_SPECS: Final = frozenset({*OF_USERS, *users.LATER, *moves.OF_SPECS, *upkeep.OF_SPECS})
+OF_SPECS: Final = frozenset(
+    {*OF_USERS, *users.LATER, *moves.OF_SPECS, *upkeep.OF_SPECS, *accounts.ACTS}
+)
 """Names of faults that change the specs of Topics and of the cluster."""
 
 
@@ -134,9 +143,14 @@ class Faults:
     """Starts the faults of a mix at random times; each fault ends by itself after a while."""
 
     def __init__(
-        self, world: World, mix: Mix, chance: random.Random, crowd: Crowd | None = None
+        self,
+        world: World,
+        mix: Mix,
+        chance: random.Random,
+        crowd: Crowd | None = None,
+        users: Users | None = None,
     ) -> None:
-        self._stage = Stage(world, mix, chance, crowd)
+        self._stage = Stage(world, mix, chance, crowd, users)
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self, seconds: float) -> None:

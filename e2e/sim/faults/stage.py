@@ -9,6 +9,8 @@ from e2e.sim.groups.crowd import Crowd
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.kubelet import Node
 from e2e.sim.operators import Operator
+from e2e.sim.users.crowd import Users
+from e2e.sim.users.habits import UserHabits
 from e2e.sim.world import World
 
 
@@ -41,6 +43,8 @@ class Mix:
     """Age of the backup from which etcd is restored; 0 for a random age of up to a minute."""
     groups: GroupHabits | None = None
     """Behaviour of consumer groups; None for no groups."""
+    users: UserHabits | None = None
+    """Users who log in, and their clients; None for a cluster without logins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class Stage:
     chance: random.Random
     crowd: Crowd | None = None
     """The consumer groups; None if the seed has none."""
+    users: Users | None = None
+    """The users who log in; None if the seed has none."""
 
     def node(self) -> Node:
         """A random broker's node; counts that the fault hit it."""

@@ -15,6 +15,7 @@ from e2e.sim.mutants import (
     restarts,
     topics,
     upkeep,
+    users,
 )
 from e2e.sim.mutants.mutant import Mutant
 
@@ -30,4 +31,5 @@ MUTANTS: Final = (
     *moves.MUTANTS,
     *upkeep.MUTANTS,
     *groups.MUTANTS,
+    *users.MUTANTS,
 )

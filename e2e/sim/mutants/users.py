@@ -1,0 +1,124 @@
+"""Planted bugs of users: what brokers keep too long, and steps of a CA that wait for nobody.
+
+Each function replaces one of the brokers' or of the operator's.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from chiplog_broker.metadata.kubernetes.access import NOT_READ, AccessWatch
+from chiplog_broker.security.authorization import Authorization
+from chiplog_broker.security.sasl import Login
+from chiplog_broker.security.tls import Content, Generation, TlsFiles, certificates_of
+from chiplog_broker.security.users import Change, UserLogins
+from chiplog_broker.server.connection import AnyRequest, Started
+from chiplog_broker.server.gate import TimedService
+from chiplog_broker.server.peer import Peer
+from chiplog_core.certificates import authority, servers
+from chiplog_core.certificates.authority import Authority
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.requests import Request
+from e2e.sim.faults import Mix
+from e2e.sim.mutants.mutant import Mutant, mix, plant
+from e2e.sim.users.habits import UserHabits
+
+
+def _with_users(*faults: str, every_s: float = 2.0, faults_s: float = 15.0, **habits: Any) -> Mix:
+    """A mix with users and these faults, in a cluster of one broker with few other clients."""
+    return replace(
+        mix(1, every_s, *faults, faults_s=faults_s),
+        producers=1,
+        consumers=0,
+        pause_s=10.0,
+        users=UserHabits(**{"pause_s": 0.5, **habits}),
+    )
+
+
+def _kept_for_ever(authorization: Authorization) -> Any:
+    """Keep decisions also when the ACLs change."""
+    return authorization._kept  # noqa: SLF001
+
+
+def _ends_changed_logins(change: Change, principal: str, login: Login | None) -> bool:
+    """End the connections of users with other passwords, but not those of deleted users."""
+    is_changed = login is not None and not change.is_current(login)
+    return is_changed and principal not in change.deleted_principals
+
+
+def _trust_also(files: TlsFiles, content: Content, found: Generation) -> None:
+    """Add the CAs of the new files to the context that there is."""
+    context = files._current.context  # noqa: SLF001
+    if added := certificates_of(content.trusted):
+        context.load_verify_locations(cadata=b"".join(added))
+    files._content = content  # noqa: SLF001
+    files._current = replace(found, context=context)  # noqa: SLF001
+
+
+def _never_expired(service: TimedService, request: AnyRequest, peer: Peer) -> Started:
+    """Serve connections whose login has expired."""
+    if isinstance(request, Request) and request.header.api_key is ApiKey.SASL_HANDSHAKE:
+        return service._gate.renew(request, peer)  # noqa: SLF001
+    return service._service.start(request, peer)  # noqa: SLF001
+
+
+def _may_issue_at_once(ca: Authority, now: datetime, _checked_by: object = None) -> bool:
+    """Issue certificates of a new CA before anybody trusts it."""
+    return ca.current(now) is not None
+
+
+def _is_unread(watch: AccessWatch) -> bool:
+    """Read the Secret with the verifiers once, and not when it changes."""
+    return watch._compiled is not None and watch._digest == NOT_READ  # noqa: SLF001
+
+
+MUTANTS: Final = (
+    Mutant(
+        "what was allowed stays allowed after a deny",
+        _with_users("user denied", "rules removed"),
+        frozenset({"allowed-although-denied", "late-change"}),
+        plant(Authorization, "_known", _kept_for_ever),
+    ),
+    Mutant(
+        "the connections of a deleted user are kept",
+        _with_users("user deleted"),
+        frozenset({"kept-connection"}),
+        plant(Change, "ends", _ends_changed_logins),
+    ),
+    Mutant(
+        "a CA that was removed is still trusted",
+        _with_users("clients CA lost", every_s=10.0, faults_s=60.0),
+        frozenset({"removed-ca-accepted"}),
+        plant(TlsFiles, "_use", _trust_also),
+    ),
+    Mutant(
+        "a login that has expired is served",
+        _with_users("connections broken", every_s=10.0, reauth_s=4.0),
+        frozenset({"expired-login"}),
+        plant(TimedService, "start", _never_expired),
+    ),
+    Mutant(
+        "the clients CA is removed while users need it",
+        _with_users("clients CA replaced", every_s=10.0, faults_s=60.0),
+        frozenset({"lost-certificate"}),
+        plant(authority, "may_remove_old", lambda *_: True),
+    ),
+    Mutant(
+        "users get certificates of a CA that brokers do not trust",
+        _with_users("clients CA replaced", every_s=10.0, faults_s=60.0),
+        frozenset({"lost-certificate"}),
+        plant(servers, "may_issue", _may_issue_at_once),
+    ),
+    Mutant(
+        "a login goes on with a password that was just changed",
+        _with_users("password changed", every_s=0.5, reconnect_share=0.8, pause_s=0.1),
+        frozenset({"kept-connection"}),
+        plant(UserLogins, "_current", lambda _, login: login),
+    ),
+    Mutant(
+        "passwords are not read again",
+        _with_users("password changed"),
+        frozenset({"late-change", "user-unserved"}),
+        plant(AccessWatch, "_is_behind", property(_is_unread)),
+    ),
+)
