@@ -19,6 +19,7 @@ from e2e.sim.faults import (
     directed_disks,
     directed_moves,
     directed_upkeep,
+    directed_users,
     disk_errors,
     disks,
     groups,
@@ -87,6 +88,7 @@ DIRECTED: Final[dict[str, Act]] = {
     **directed_disks.ACTS,
     **directed_moves.ACTS,
     **directed_upkeep.ACTS,
+    **directed_users.ACTS,
 }
 """Faults that only the mixes of planted bugs name: no seed draws them."""
 OF_GROUPS: Final[dict[str, Act]] = {**groups.ACTS}

@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, Final
 
 from chiplog_broker.peers.connection import PeerConnection
-from chiplog_broker.security.tls import certificates_of, fingerprint
+from chiplog_broker.security.tls import certificates_of
 from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_operator.users.secret import CERTIFICATE as USER_CERTIFICATE
@@ -43,7 +43,7 @@ from e2e.sim.users.accounts import (
 )
 from e2e.sim.users.habits import UserHabits
 from e2e.sim.users.history import Answer, Login, UserHistory
-from e2e.sim.users.watch import CA_ENTRY, Logged, UserWatch
+from e2e.sim.users.watch import CA_ENTRY, Logged, UserWatch, key_of
 from e2e.sim.wire import UNREACHED, TopicPartition, Wire, exchange
 
 SCRAM_PORT: Final = 9095
@@ -346,10 +346,10 @@ class UserClient:
         )
 
     def _authority_of(self, certificate: bytes) -> str:
-        """The fingerprint of the CA that has issued a certificate, of those that ever were."""
+        """The key of the CA that has issued a certificate, of those that ever were."""
         issuers = self._around.watch.authorities
         found = (one for one in issuers if certificate and is_issued_by(certificate, one))
-        return next((fingerprint(one) for one in found), "")
+        return next((key_of(one) for one in found), "")
 
     def _is_valid(self, number: int, certificate: bytes) -> bool:
         """Whether a certificate is valid by the clock of a broker."""
@@ -401,8 +401,9 @@ class UserClient:
         if operation == WRITE:
             return await self._write(wire, partition)
         if operation == READ:
-            (found,) = await wire.fetch(("", 0), {partition: 0}, max_bytes=1000)
-            return found.error
+            found = await wire.fetch(("", 0), {partition: 0}, max_bytes=1000)
+            # The topic may have been created again, with another id.
+            return found[0].error if found else ErrorCode.unknown_topic_id
         error, _ = await wire.offset(("", 0), partition)
         return error
 

@@ -47,7 +47,7 @@ class Trusted(NamedTuple):
     at_s: float
     broker_id: int
     authorities: frozenset[str]
-    """Fingerprints of certificates."""
+    """Their keys: a CA may have several certificates of one key."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Login:
     password: str = ""
     """The password that was sent; empty for a certificate."""
     authority: str = ""
-    """The fingerprint of the CA that has issued the certificate."""
+    """The key of the CA that has issued the certificate."""
     is_valid: bool = True
     """Whether the certificate was valid by the broker's clock, before and after the login."""
     was_resumed: bool = False

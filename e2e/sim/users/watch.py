@@ -11,11 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from chiplog_broker.security.tls import certificates_of, fingerprint
+from chiplog_broker.security.tls import certificates_of
 from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import EventType, Manifest
 from chiplog_kube.kinds import Kind
+from chiplog_operator.certificates.issuing import key_id
 from chiplog_operator.resources.volumes import CLIENTS_CA_PATH
 from chiplog_operator.users.secret import CERTIFICATE as USER_CERTIFICATE
 from chiplog_operator.users.verifiers import Verifier
@@ -25,7 +26,7 @@ from e2e.sim.kubelet import CLUSTER, NAMESPACE, Node
 from e2e.sim.loop import PROCESS
 from e2e.sim.mounts import Mounts
 from e2e.sim.network import Transport
-from e2e.sim.tls import is_issued_by
+from e2e.sim.tls import is_issued_by, read_certificate
 from e2e.sim.users.accounts import CERTIFICATE, OPERATIONS, TOPICS, Accounts, entry, implied
 from e2e.sim.users.history import (
     Kept,
@@ -101,8 +102,8 @@ class UserWatch:
             if path == f"{CLIENTS_CA_PATH}/{CA_ENTRY}":
                 found = frozenset(certificates_of(content))
                 self._trusted[number] = found
-                fingerprints = frozenset(map(fingerprint, found))
-                self._history.trusted.append(Trusted(self._loop.time(), number, fingerprints))
+                keys = frozenset(map(key_of, found))
+                self._history.trusted.append(Trusted(self._loop.time(), number, keys))
 
         store = self._server.store
         return Mounts(root / f"broker-{number}", store, NAMESPACE, chance, changed)
@@ -269,3 +270,9 @@ def _matches(acl: Mapping[str, Any], topic: str) -> bool:
 def fits(verifier: str, password: str) -> bool:
     """Whether this is the verifier of the password."""
     return Verifier.read(verifier).fits(password)
+
+
+@lru_cache(maxsize=1024)
+def key_of(authority: bytes) -> str:
+    """What identifies a CA: its key, of which it may have several certificates."""
+    return key_id(read_certificate(authority).public_key())

@@ -10,11 +10,13 @@ from chiplog_broker.metadata.kubernetes import access, store
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_core.config.broker_keys import STANDARD_AUTHORIZER
 from chiplog_core.naming import labels
-from chiplog_kube.kinds import ACCESS_LISTS, SECRETS
+from chiplog_kube.api import Manifest
+from chiplog_kube.kinds import ACCESS_LISTS, SECRETS, Kind
 from chiplog_operator.users.verifiers import Verifier
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from tests.authorization.people import peer
+from tests.metadata.kubernetes.conftest import Held
 from tests.security.logins_kit import (
     OK,
     WRONG,
@@ -226,6 +228,38 @@ def test_a_secret_that_comes_late_is_read_without_another_change_of_the_list(
             await member.eventually(lambda: "credentials_not_read" in caplog.messages)
             users.write_secret(bob="b")
             await becomes(lambda: users.logs_in("bob", "b"))
+
+    member.run(scenario)
+
+
+def test_a_deny_and_a_deletion_do_not_wait_for_the_secret(
+    member: "MemberKit", users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        users.write_secret(alice="a", bob="b")
+        users.write_list("alice", "bob")
+        async with member.admitted(1):
+            alice, bob = await users.client(), await users.client()
+            assert await by_scram(alice, "alice", "a") is OK
+            assert await by_scram(bob, "bob", "b") is OK
+            held, answer = Held(), member.api.get
+
+            async def get(kind: Kind, namespace: str, name: str) -> Manifest:
+                if kind is SECRETS:
+                    await held.wait()
+                return await answer(kind, namespace, name)
+
+            monkeypatch.setattr(member.api, "get", get)
+            users.write_secret(alice="changed", bob="b")
+            users.write_list("alice", "bob")
+            await member.eventually(held.is_reached)
+            users.write_list(users=[{"name": "alice", "principal": "User:alice", "acls": []}])
+            await becomes(lambda: equal(sees(alice), NO_TOPIC))
+            assert await closes_soon(bob)
+            held.let_go()
+            assert await closes_soon(alice)
+            assert await users.logs_in("alice", "changed")
 
     member.run(scenario)
 
