@@ -3,11 +3,13 @@
 Each function replaces one of the brokers' or of the operator's.
 """
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from chiplog_broker.metadata.kubernetes.access import NOT_READ, AccessWatch
+from chiplog_broker.metadata.kubernetes.access import NOT_READ, RETRY_S, AccessWatch
 from chiplog_broker.security.authorization import Authorization
 from chiplog_broker.security.sasl import Login
 from chiplog_broker.security.tls import Content, Generation, TlsFiles, certificates_of
@@ -72,6 +74,22 @@ def _is_unread(watch: AccessWatch) -> bool:
     return watch._compiled is not None and watch._digest == NOT_READ  # noqa: SLF001
 
 
+async def _in_turn(watch: AccessWatch) -> None:
+    """Use a list when the Secret of the one before was read."""
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RETRY_S if watch._is_behind else None):  # noqa: SLF001
+                await watch._due.wait()  # noqa: SLF001
+        watch._due.clear()  # noqa: SLF001
+        if watch._manifest is not None:  # noqa: SLF001
+            await watch._apply(watch._manifest)  # noqa: SLF001
+        now = watch._compiled  # noqa: SLF001
+        if now is None or not watch._is_behind:  # noqa: SLF001
+            continue
+        if await watch._read(watch._digest_of(now)):  # noqa: SLF001
+            watch._use(now)  # noqa: SLF001
+
+
 MUTANTS: Final = (
     Mutant(
         "what was allowed stays allowed after a deny",
@@ -120,5 +138,11 @@ MUTANTS: Final = (
         _with_users("password changed"),
         frozenset({"late-change", "user-unserved"}),
         plant(AccessWatch, "_is_behind", property(_is_unread)),
+    ),
+    Mutant(
+        "a deny waits until a Secret is read",
+        _with_users("denied while a Secret is read", every_s=3.0),
+        frozenset({"allowed-although-denied"}),
+        plant(AccessWatch, "run", _in_turn),
     ),
 )

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
@@ -56,6 +57,7 @@ class AccessWatch:
         self.reflector = watch(parts, ACCESS_LISTS, self._changed, name=parts.process.cluster)
         self._manifest: Manifest | None = None
         self._due = asyncio.Event()
+        self._applied = asyncio.Event()
         self._compiled: Compiled | None = None
         self._verifiers: Verifiers = {}
         """All of the Secret, as it was read last."""
@@ -66,12 +68,28 @@ class AccessWatch:
         """Set when ACLs and users are known."""
 
     async def run(self) -> None:
-        """Apply changes until cancelled."""
+        """Apply changes until cancelled. A list does not wait for the Secret of an earlier one:
+        a request to the API server may take long, and a deny must not."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_list())
+            group.create_task(self._follow_secret())
+
+    async def _follow_list(self) -> None:
+        """Use each AccessList as soon as it is there."""
         while True:
-            await self._wait()
+            await self._due.wait()
+            self._due.clear()
             if self._manifest is not None:
                 await self._apply(self._manifest)
-            await self._update_users()
+
+    async def _follow_secret(self) -> None:
+        """Read the Secret when it has changed, by the digest in the AccessList."""
+        while True:
+            await self._wait()
+            if self._compiled is None or not self._is_behind:
+                continue
+            if await self._read(self._digest_of(self._compiled)):
+                self._use(self._compiled)
 
     def _changed(self, _before: Manifest | None, after: Manifest | None) -> None:
         """The AccessList changed. One that is deleted stays in force until there is another one."""
@@ -83,13 +101,11 @@ class AccessWatch:
             self._due.set()
 
     async def _wait(self) -> None:
-        """Wait for a change, or to read the Secret again."""
-        try:
+        """Wait until a list was applied, or to read the Secret again."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(RETRY_S if self._is_behind else None):
-                await self._due.wait()
-        except TimeoutError:
-            return
-        self._due.clear()
+                await self._applied.wait()
+        self._applied.clear()
 
     @property
     def _is_behind(self) -> bool:
@@ -103,7 +119,7 @@ class AccessWatch:
         return now.spec.credentials_digest if self._access.has_logins else None
 
     async def _apply(self, manifest: Manifest) -> None:
-        """Use the ACLs of an AccessList."""
+        """Use the ACLs and users of an AccessList."""
         self._manifest = None
         try:
             # In another thread: a list may have ten thousand ACLs.
@@ -112,16 +128,10 @@ class AccessWatch:
             logger.error("access_list_unreadable", extra={"reason": str(invalid)})
             return
         self._access.use_acls(self._compiled.authorizer, self._compiled.quotas)
-
-    async def _update_users(self) -> None:
-        """Use the users of the AccessList, with the verifiers that are known now; then with those
-        of the Secret, if it has changed."""
-        if self._compiled is None:
-            return
         if self._digest != NOT_READ:
+            # With the verifiers that are known now.
             self._use(self._compiled)
-        if self._is_behind and await self._read(self._digest_of(self._compiled)):
-            self._use(self._compiled)
+        self._applied.set()
 
     def _use(self, now: Compiled) -> None:
         listed = {
