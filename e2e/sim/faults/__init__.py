@@ -33,6 +33,7 @@ from e2e.sim.faults import (
     rot,
     sequences,
     upkeep,
+    user_tools,
     users,
     volumes,
 )
@@ -101,7 +102,7 @@ OF_STEPS: Final[dict[str, Act]] = {**move_steps.ACTS}
 """Faults that hit moves at their steps, which only seeds from `seed.FIRST_STEPPING` on draw."""
 OF_UPKEEP: Final[dict[str, Act]] = {**upkeep.ACTS}
 """What those who run a cluster do, which only seeds from `seed.FIRST_UPKEEP` on draw."""
-OF_ACCOUNTS: Final[dict[str, Act]] = {**accounts.ACTS}
+OF_ACCOUNTS: Final[dict[str, Act]] = {**accounts.ACTS, **user_tools.ACTS}
 """Changes of users who log in, which only seeds from `seed.FIRST_SECURED` on draw."""
 LATER: Final[dict[str, Act]] = {**clocks.LATER, **users.LATER}
 """Faults that were added later, and that only seeds from `FIRST_LATER` on draw, so that older
@@ -124,7 +125,7 @@ OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 RESTORING: Final = frozenset({*restores.ACTS, *move_steps.RESTORING})
 """Names of faults that restore etcd from a backup."""
 OF_SPECS: Final = frozenset(
-    {*OF_USERS, *users.LATER, *moves.OF_SPECS, *upkeep.OF_SPECS, *accounts.ACTS}
+    {*OF_USERS, *users.LATER, *moves.OF_SPECS, *upkeep.OF_SPECS, *accounts.ACTS, *user_tools.ACTS}
 )
 """Names of faults that change the specs of Topics and of the cluster."""
 

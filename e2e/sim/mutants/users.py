@@ -129,7 +129,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a login goes on with a password that was just changed",
-        _with_users("password changed", every_s=0.5, reconnect_share=0.8, pause_s=0.1),
+        _with_users(
+            "password changed",
+            every_s=0.5,
+            faults_s=10.0,
+            with_certificates=0,
+            reconnect_share=0.8,
+            pause_s=0.1,
+        ),
         frozenset({"kept-connection"}),
         plant(UserLogins, "_current", lambda _, login: login),
     ),

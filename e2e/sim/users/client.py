@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
 from typing import Any, Final
+from uuid import UUID
 
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.security.tls import certificates_of
@@ -25,6 +26,7 @@ from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.writer import NOT_IDEMPOTENT, BatchOptions, NewRecord, build_batch
 from chiplog_wire.scram import Mechanism, ScramClient, new_nonce
+from e2e.security.cases import Context, cases
 from e2e.sim.api_store import ApiStore
 from e2e.sim.clients import Notebook
 from e2e.sim.history import Kind
@@ -54,7 +56,13 @@ RENEW_SHARE: Final = 0.85
 RESUMED_SHARE: Final = 0.5
 """Share of handshakes in which a client offers a saved session."""
 DENIED: Final = ErrorCode.topic_authorization_failed
-NO_ID: Final = "00000000-0000-0000-0000-000000000000"
+ANYTHING_SHARE: Final = 0.1
+"""Share of requests of any API, most of which are denied: only whether they are answered counts."""
+ANYTHING: Final = tuple(
+    one
+    for one in cases(Context(UUID(int=1), "own", UUID(int=2)))
+    if one.key is not ApiKey.PRODUCE and one.is_answered
+)
 
 
 class LoginRefused(OSError):  # noqa: N818 - a name for what happened
@@ -360,6 +368,10 @@ class UserClient:
 
     async def _do_something(self, connection: _Connection) -> None:
         """Send a request, and note whether it was allowed. Raises one of `UNREACHED`."""
+        if self._chance.random() < ANYTHING_SHARE:
+            one = self._chance.choice(ANYTHING)
+            await connection.wire.say(("", 0), one.key, one.version, one.values)
+            return
         topic, operation = self._chance.choice(TOPICS), self._chance.choice(OPERATIONS)
         led = [
             one

@@ -229,7 +229,10 @@ class UserWatch:
             return
         for number, node in self._nodes.items():
             trusted = self._trusted.get(number, frozenset())
-            if node.process is not None and not any(is_issued_by(new[0], one) for one in trusted):
+            was_accepted, is_accepted = (
+                any(is_issued_by(one[0], authority) for authority in trusted) for one in (old, new)
+            )
+            if node.process is not None and was_accepted and not is_accepted:
                 self._lost(user, f"broker {number} does not trust the CA of its new certificate")
 
     def _lost(self, user: str, why: str) -> None:
