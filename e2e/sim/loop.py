@@ -283,7 +283,7 @@ class SimLoop(asyncio.BaseEventLoop):
         assert self.network is not None
         return await self.network.connect(factory, host, port, ssl)
 
-    async def connect_accepted_socket(  # type: ignore[override]
+    async def connect_accepted_socket(
         self, protocol_factory: Any, sock: Any, *, ssl: Any = None, **more: Any
     ) -> Any:
         """The server's side of a handshake, in a connection that the simulated network has."""
