@@ -1,8 +1,8 @@
 """aiokafka, which uses the oldest request versions of the five clients."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from aiokafka import (  # type: ignore[import-untyped]
     AIOKafkaConsumer,
@@ -19,19 +19,23 @@ class Aiokafka(Client):
     def produce(
         self, bootstrap: str, topic: str, records: Sequence[Record], codec: str = "none"
     ) -> None:
-        asyncio.run(send(bootstrap, topic, records, codec))
+        settings = {"bootstrap_servers": bootstrap, **self.settings}
+        asyncio.run(send(settings, topic, records, codec))
 
     def consume(self, bootstrap: str, topic: str, partition: int, count: int) -> list[Landed]:
-        return asyncio.run(read(bootstrap, TopicPartition(topic, partition), count))
+        settings = {"bootstrap_servers": bootstrap, **self.settings}
+        return asyncio.run(read(settings, TopicPartition(topic, partition), count))
 
 
-async def send(bootstrap: str, topic: str, records: Sequence[Record], codec: str) -> None:
+async def send(
+    settings: Mapping[str, Any], topic: str, records: Sequence[Record], codec: str
+) -> None:
     """Send the records in this order; returns once all are acknowledged."""
     producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap,
         enable_idempotence=True,
         compression_type=None if codec == "none" else codec,
         linger_ms=5,
+        **settings,
     )
     async with asyncio.timeout(WRITE_LIMIT_S), producer:
         sent = [
@@ -41,9 +45,9 @@ async def send(bootstrap: str, topic: str, records: Sequence[Record], codec: str
         await asyncio.gather(*sent)
 
 
-async def read(bootstrap: str, where: TopicPartition, count: int) -> list[Landed]:
+async def read(settings: Mapping[str, Any], where: TopicPartition, count: int) -> list[Landed]:
     """The first `count` records of a partition; fewer if no more arrive in `READ_LIMIT_S`."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
+    consumer = AIOKafkaConsumer(group_id=None, **settings)
     found: list[Landed] = []
     async with consumer:
         consumer.assign([where])

@@ -1,6 +1,6 @@
 """The Java client, through Kafka's console producer and consumer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
@@ -21,7 +21,7 @@ class JavaConsole(Client):
         run_tool(
             "kafka-console-producer.sh",
             *("--bootstrap-server", bootstrap, "--topic", topic, "--compression-codec", codec),
-            *("--command-property", "acks=all", "--command-property", "enable.idempotence=true"),
+            *properties({"acks": "all", "enable.idempotence": "true", **self.settings}),
             *("--reader-property", "parse.headers=true", "--reader-property", "parse.key=true"),
             *("--reader-property", f"null.marker={NULL}"),
             input_text="".join(line(one) for one in records),
@@ -32,15 +32,24 @@ class JavaConsole(Client):
     ) -> list[Landed]:
         """As `Client.consume`; `rack` is the consumer's client.rack, "" for none."""
         shown = [w for name in FIELDS for w in ("--formatter-property", f"print.{name}=true")]
-        where = ("--command-property", f"client.rack={rack}") if rack else ()
+        settings = {**self.settings, **({"client.rack": rack} if rack else {})}
         printed = run_tool(
             "kafka-console-consumer.sh",
             *("--bootstrap-server", bootstrap, "--topic", topic),
             *("--partition", str(partition), "--offset", "earliest"),
             *("--max-messages", str(count), "--timeout-ms", str(READ_LIMIT_S * 1000)),
-            *(*where, *shown, "--formatter-property", f"null.literal={NULL}"),
+            *(*properties(settings), *shown, "--formatter-property", f"null.literal={NULL}"),
         )
         return [landed(one) for one in printed.splitlines() if one.startswith("Partition:")]
+
+
+def properties(settings: Mapping[str, str]) -> list[str]:
+    """Settings as arguments."""
+    return [
+        word
+        for name, value in settings.items()
+        for word in ("--command-property", f"{name}={value}")
+    ]
 
 
 def line(record: Record) -> str:

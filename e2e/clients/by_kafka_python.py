@@ -50,6 +50,7 @@ class KafkaPython(Client):
             enable_idempotence=True,
             acks="all",
             linger_ms=5,
+            **self.settings,
         )
         try:
             sent = [
@@ -62,7 +63,7 @@ class KafkaPython(Client):
             producer.close()
 
     def consume(self, bootstrap: str, topic: str, partition: int, count: int) -> list[Landed]:
-        consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, **self.settings)
         where = TopicPartition(topic, partition)
         found: list[Landed] = []
         try:

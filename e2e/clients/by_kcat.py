@@ -24,7 +24,7 @@ class Kcat(Client):
                 # -Z: an empty key or value is sent as a null.
                 *("-Z", "-K", "\\t", "-X", "enable.idempotence=true"),
                 # Choose a partition for each record without a key, not one every ten milliseconds.
-                *("-X", "sticky.partitioning.linger.ms=0"),
+                *("-X", "sticky.partitioning.linger.ms=0", *self.options()),
                 *(word for name, value in headers for word in ("-H", f"{name}={value.decode()}")),
                 input_text="".join(
                     f"{(one.key or b'').decode()}\t{(one.value or b'').decode()}\n" for one in group
@@ -35,10 +35,15 @@ class Kcat(Client):
     def consume(self, bootstrap: str, topic: str, partition: int, count: int) -> list[Landed]:
         lines = run(
             *(debian.program("kcat"), "-C", "-b", bootstrap, "-t", topic, "-p", str(partition)),
-            *("-o", "beginning", "-c", str(count), "-e", "-q", "-J"),
+            *("-o", "beginning", "-c", str(count), "-e", "-q", "-J", *self.options()),
             timeout_s=READ_LIMIT_S,
         ).splitlines()
         return [landed(json.loads(line)) for line in lines]
+
+    def options(self) -> Iterator[str]:
+        """Its settings as arguments."""
+        for name, value in self.settings.items():
+            yield from ("-X", f"{name}={value}")
 
 
 def landed(line: dict[str, Any]) -> Landed:

@@ -43,6 +43,7 @@ class Librdkafka(Client):
                 **QUIET,
                 # Choose a partition for each record without a key, not one every ten milliseconds.
                 "sticky.partitioning.linger.ms": 0,
+                **self.settings,
             }
         )
         for one in records:
@@ -69,6 +70,7 @@ class Librdkafka(Client):
                 "enable.auto.commit": False,
                 "client.rack": rack,
                 **QUIET,
+                **self.settings,
             }
         )
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])

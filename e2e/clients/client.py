@@ -1,9 +1,9 @@
 """The interface of all tested clients: produce records, and read them back."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 READ_LIMIT_S = 20
@@ -35,6 +35,10 @@ class Client(ABC):
     name: ClassVar[str]
     codecs: ClassVar[tuple[str, ...]] = CODECS
     """The compression codecs that it supports here."""
+
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        """`settings` under the client's own names, as for TLS."""
+        self.settings = dict(settings or {})
 
     @abstractmethod
     def produce(

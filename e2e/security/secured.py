@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.clients.by_librdkafka import QUIET
+from e2e.clients.over_tls.files import TlsFiles
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
 from e2e.security.outside import BALANCED, ROUTED
 
@@ -14,14 +15,23 @@ PODS, AUDIENCE, PODS_REAUTH_S = "pods", "demo.e2e-security", 5
 again."""
 
 
-def listener(name: str, port: int, authentication: str) -> Manifest:
+def inside(name: str, port: int, **authentication: str) -> Manifest:
+    """A listener for pods."""
     return {
         "name": name,
-        "type": "nodeport",
+        "type": "internal",
         "port": port,
         "tls": True,
+        "authentication": authentication,
+    }
+
+
+def outside(name: str, port: int, authentication: str) -> Manifest:
+    """A listener for clients on this machine."""
+    return {
+        **inside(name, port, type=authentication),
+        "type": "nodeport",
         "advertisedHost": HOST,
-        "authentication": {"type": authentication},
     }
 
 
@@ -33,15 +43,11 @@ CLUSTER = {
         "replicas": 3,
         "storage": {"size": "1Gi"},
         "listeners": [
-            listener("mtls", 9093, "tls"),
-            listener("scram", 9095, "scram-sha-512"),
-            {
-                "name": PODS,
-                "type": "internal",
-                "port": 9100,
-                "tls": True,
-                "authentication": {"type": "kubernetes-token", "audience": AUDIENCE},
-            },
+            # As Strimzi's examples have it.
+            inside("tls", 9093, type="tls"),
+            outside("mtls", 9094, "tls"),
+            outside("scram", 9095, "scram-sha-512"),
+            inside(PODS, 9100, type="kubernetes-token", audience=AUDIENCE),
             BALANCED,
             *ROUTED,
         ],
@@ -92,20 +98,24 @@ class Credentials:
         (found,) = [one["bootstrapServers"] for one in listeners if one["name"] == name]
         return str(found)
 
+    def files(self) -> TlsFiles:
+        """The files of a client with a certificate."""
+        return TlsFiles(
+            ca=Path(self.ca),
+            certificate=Path(self._write("user.crt", self.entries["user.crt"])),
+            key=Path(self._write("user.key", self.entries["user.key"])),
+        )
+
     def librdkafka(self) -> dict[str, Any]:
         """Settings of a client with a certificate if the Secret has one, else with a password."""
-        shared = {"ssl.ca.location": self.ca, "allow.auto.create.topics": False, **QUIET}
+        shared = {"allow.auto.create.topics": False, **QUIET}
         if "user.crt" in self.entries:
-            return {
-                **shared,
-                "bootstrap.servers": self.bootstrap("mtls"),
-                "security.protocol": "ssl",
-                "ssl.certificate.location": self._write("user.crt", self.entries["user.crt"]),
-                "ssl.key.location": self._write("user.key", self.entries["user.key"]),
-            }
+            bootstrap = {"bootstrap.servers": self.bootstrap("mtls")}
+            return {**shared, **bootstrap, **self.files().librdkafka()}
         return {
             **shared,
             "bootstrap.servers": self.bootstrap("scram"),
+            "ssl.ca.location": self.ca,
             "security.protocol": "sasl_ssl",
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.username": self.name,
