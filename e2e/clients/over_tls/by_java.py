@@ -59,6 +59,7 @@ class JavaOverTls(OverTls):
             {
                 "bootstrap.servers": tls.bootstrap,
                 "default.api.timeout.ms": "20000",
+                "request.timeout.ms": "10000",
                 **tls.files.java(tls.version),
             },
         )

@@ -49,7 +49,7 @@ class KcatOverTls(ByClient):
 
 
 class LibrdkafkaOverTls(OverTls):
-    """Each call has a process of its own, whose OpenSSL then has the version of the call."""
+    """A call with a version of TLS has a process of its own: OpenSSL is configured once."""
 
     name = Librdkafka.name
 
@@ -64,6 +64,8 @@ class LibrdkafkaOverTls(OverTls):
         return str(self._call(refusal_of_librdkafka, tls))
 
     def _call(self, function: Callable[..., Any], tls: Tls, *arguments: object) -> Any:
+        if tls.version is None:
+            return function(tls, *arguments)
         with (
             openssl(tls.version, self.directory),
             ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
@@ -86,18 +88,18 @@ def consume_by_librdkafka(tls: Tls, topic: str, count: int) -> list[bytes]:
 def refusal_of_librdkafka(tls: Tls) -> str:
     """See `OverTls.refusal`."""
     errors: list[str] = []
-    admin = AdminClient(
-        {
-            **tls.files.librdkafka(),
-            "bootstrap.servers": tls.bootstrap,
-            "error_cb": lambda error: errors.append(str(error)),
-        }
-    )
+    settings: dict[str, Any] = {
+        **tls.files.librdkafka(),
+        "bootstrap.servers": tls.bootstrap,
+        "error_cb": lambda error: errors.append(str(error)),
+    }
+    admin = AdminClient(settings)
     deadline_s = time.monotonic() + CONNECT_LIMIT_S
     while not any("handshake" in one for one in errors):
         try:
             admin.list_topics(timeout=0.1)
         except KafkaException as error:
+            admin.poll(0)  # which reports errors
             if time.monotonic() > deadline_s:
                 return " ".join([str(error), *errors])
         else:

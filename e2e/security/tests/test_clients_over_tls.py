@@ -40,7 +40,8 @@ def account(
 ) -> Iterator[Credentials]:
     """A topic for each client, and a User with a certificate."""
     kubectl, topics = cluster.kubectl, [topic_of(one) for one in OVER_TLS]
-    one = user(USER, "tls", *(("topic", name, ["Read", "Write", "Describe"]) for name in topics))
+    rules = [("topic", name, ["Read", "Write", "Describe"]) for name in topics]
+    one = user(USER, "tls", *rules, ("group", "none", ["Read"]))  # librdkafka must have a group
     kubectl.apply(
         yaml.safe_dump_all([one, *(topic_manifest(name, 1, replicas=3) for name in topics)])
     )
