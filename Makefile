@@ -154,7 +154,7 @@ damages: setup ## Long form: 100 flipped bits and cut files, on one replica at a
 	FULL=1 $(BIN)/pytest -s -m clients e2e/chaos/tests/test_damages.py
 
 .PHONY: sim
-sim: setup ## Simulate whole clusters under faults (SEEDS=20, FROM=1; FROM=4000001 for moves of replicas, FROM=5000001 with upkeep); seeds that fail are kept
+sim: setup ## Simulate whole clusters under faults (SEEDS=20, FROM=1; FROM=4000001 for moves of replicas, FROM=5000001 with upkeep, FROM=6000001 with users); seeds that fail are kept
 	$(BIN)/python -m e2e.sim --seeds $(or $(SEEDS),20) --from $(or $(FROM),1) --kept
 
 .PHONY: sim-groups
