@@ -229,7 +229,7 @@ def test_without_credentials_the_remedy_is_named(secured: SecuredBroker) -> None
         assert "use --config FILE with Kafka's client properties, or --cluster" in refused.stderr
 
 
-def test_a_user_without_permission_is_told_so(
+def test_a_user_without_permission_gets_a_remedy(
     secured: SecuredBroker, alone: Chiplog, tmp_path: Path
 ) -> None:
     config = written(tmp_path / "nobody.properties", {"security.protocol": "SSL", **trust(secured)})
