@@ -46,7 +46,6 @@ from e2e.sim.history import Kind, Span
 from e2e.sim.loop import START_S, SimLoop
 from e2e.sim.users.crowd import SPEC, Users, config_of
 from e2e.sim.users.habits import UserHabits
-from e2e.sim.users.history import Answer, Login
 from e2e.sim.world import READS_IN_RACKS, World
 
 START_WITHIN_S: Final = 60.0
@@ -455,11 +454,8 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     for event in notebook.history.events:
         world.trace(event)
     world.trace(sorted(notebook.history.final.items()))
-    of_users = notebook.history.users
-    of_clients: list[Login | Answer] = [*of_users.logins, *of_users.answers]
-    for noted in of_clients:
-        # Keys and salts differ in each run, and so do the fingerprints of CAs.
-        world.trace(noted.at_s, noted.client, noted.process, noted.digest)
+    for noted in notebook.history.users.digests():
+        world.trace(noted)
     groups = notebook.history.groups
     for one in (*groups.joined, *groups.commits, *groups.found):
         world.trace(one)

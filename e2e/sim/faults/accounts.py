@@ -53,17 +53,11 @@ async def take(stage: Stage) -> None:
 async def delete(stage: Stage) -> None:
     """Delete a user; after a while, create it again."""
     account, users = _somebody(stage), _users(stage)
-    if not _exists(account):
+    if not account.exists:
         return
     users.delete(account)
     await asyncio.sleep(stage.chance.uniform(0.0, LONGEST_S))
-    if not _exists(account):
-        users.restore(account)
-
-
-def _exists(account: Account) -> bool:
-    """Whether the user exists now: other faults create and delete it, too."""
-    return account.exists
+    users.restore(account)
 
 
 async def change_password(stage: Stage) -> None:

@@ -4,6 +4,7 @@ A change counts for a broker from the moment at which its process gets it from t
 finds it in the files that its kubelet has written. Rights are (operation, topic).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -75,11 +76,6 @@ class Login:
     resumed_s: float = -inf
     """When the broker's process ran again for the last time after a pause."""
 
-    @property
-    def digest(self) -> tuple[object, ...]:
-        """What is equal in each run of a seed."""
-        return self.is_accepted, self.password, bool(self.authority), self.was_resumed
-
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
@@ -99,11 +95,6 @@ class Answer:
     """When this login has to be renewed."""
     resumed_s: float = -inf
     """As in `Login`."""
-
-    @property
-    def digest(self) -> tuple[object, ...]:
-        """What is equal in each run of a seed."""
-        return self.right, self.is_allowed
 
 
 class Calm(NamedTuple):
@@ -147,3 +138,12 @@ class UserHistory:
     """When there were no faults, and everything was well."""
     unserved: list[str] = field(default_factory=list)
     """Users who should have got an answer in the end, and did not, each with the reason."""
+
+    def digests(self) -> Iterator[tuple[object, ...]]:
+        """What logins and answers have in common in all runs of a seed: keys and salts are other
+        ones each time."""
+        for login in self.logins:
+            proof = login.password, bool(login.authority), login.was_resumed
+            yield login.at_s, login.client, login.process, login.is_accepted, proof
+        for answer in self.answers:
+            yield answer.at_s, answer.client, answer.process, answer.right, answer.is_allowed
