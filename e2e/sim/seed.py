@@ -25,14 +25,12 @@ from e2e.sim.clients import DAY_MS, SPARING, Habits
 from e2e.sim.faults import (
     FAULT_NAMES,
     LATER,
-    OF_ACCOUNTS,
     OF_GROUPS,
     OF_MEDIA,
     OF_MOVES,
     OF_STEPS,
     OF_UPKEEP,
     OF_USERS,
-    RESTORING,
     ROTTING,
     Faults,
     Mix,
@@ -46,6 +44,7 @@ from e2e.sim.history import Kind, Span
 from e2e.sim.loop import START_S, SimLoop
 from e2e.sim.users.crowd import SPEC, Users, config_of
 from e2e.sim.users.habits import UserHabits
+from e2e.sim.users.mixing import with_users
 from e2e.sim.world import READS_IN_RACKS, World
 
 START_WITHIN_S: Final = 60.0
@@ -222,36 +221,6 @@ def with_upkeep(seed: int, mix: Mix) -> Mix:
     chosen = chance.sample(names, chance.randint(1, 4))
     weights = {name: chance.uniform(0.5, 3.0) for name in chosen}
     return replace(mix, weights=mix.weights | weights)
-
-
-def with_users(seed: int, mix: Mix) -> Mix:
-    """The mix with users who log in, and changes of them.
-
-    Etcd is not restored from backups: what was asked for since then would be lost. Nor do clocks
-    step by hours.
-    """
-    chance = random.Random(f"users {seed}")  # noqa: S311 - not for secrets
-    chosen = chance.sample(sorted(OF_ACCOUNTS), chance.randint(3, len(OF_ACCOUNTS)))
-    kept = {
-        name: weight
-        for name, weight in mix.weights.items()
-        if name not in RESTORING and chance.random() < OTHERS_SHARE
-    }
-    return replace(
-        mix,
-        weights=kept | {name: chance.uniform(0.3, 1.0) for name in chosen},
-        every_s=chance.choice((2.0, 4.0)),
-        faults_s=chance.choice((60.0, 60.0, 300.0)),
-        producers=2,
-        consumers=1,
-        pause_s=6.0,
-        users=UserHabits(
-            with_passwords=chance.choice((1, 2)),
-            with_certificates=chance.choice((1, 2)),
-            pause_s=chance.choice((0.5, 1.0)),
-            reauth_s=chance.choice((0.0, 5.0, 15.0)),
-        ),
-    )
 
 
 def with_later_load(seed: int, mix: Mix) -> Mix:

@@ -7,8 +7,9 @@ from chiplog_core.naming import names
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.kubelet import CLUSTER
 from e2e.sim.users.accounts import PASSWORD, RIGHTS, Account
-from e2e.sim.users.crowd import Users
+from e2e.sim.users.crowd import VALIDITY_DAYS, Users
 
+DAY_S: Final = 24 * 3600.0
 LONGEST_S: Final = 15.0
 """The longest time until a user is what it was before."""
 QUOTAS: Final = ("producerByteRate", "consumerByteRate", "requestPercentage")
@@ -97,6 +98,19 @@ async def renew_ca(stage: Stage) -> None:
     _users(stage).renew(names.clients_ca_certificate(CLUSTER))
 
 
+async def expire(stage: Stage) -> None:
+    """Let the clock of a broker be days ahead for a while: all certificates of users have expired
+    for it, also those of sessions that clients have saved."""
+    node = stage.node()
+    stage.world.watch.observe()
+    node.clock.skew_s = (VALIDITY_DAYS + 1) * DAY_S
+    try:
+        await asyncio.sleep(stage.chance.uniform(3.0, LONGEST_S))
+    finally:
+        stage.world.watch.observe()
+        node.clock.skew_s = 0.0
+
+
 ACTS: Final[dict[str, Act]] = {
     "user denied": deny,
     "rules removed": take,
@@ -107,4 +121,5 @@ ACTS: Final[dict[str, Act]] = {
     "clients CA lost": lose_ca,
     "server certificates renewed": renew_servers,
     "clients CA renewed": renew_ca,
+    "certificates expired": expire,
 }

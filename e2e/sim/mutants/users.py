@@ -4,6 +4,7 @@ Each function replaces one of the brokers' or of the operator's.
 """
 
 import asyncio
+import ssl
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -11,9 +12,11 @@ from typing import Any, Final
 
 from chiplog_broker.metadata.kubernetes.access import NOT_READ, RETRY_S, AccessWatch
 from chiplog_broker.security.authorization import Authorization
-from chiplog_broker.security.sasl import Login
+from chiplog_broker.security.sasl import ANONYMOUS, Login
 from chiplog_broker.security.tls import Content, Generation, TlsFiles, certificates_of
 from chiplog_broker.security.users import Change, UserLogins
+from chiplog_broker.security.x509 import distinguished_name
+from chiplog_broker.server import listening
 from chiplog_broker.server.connection import AnyRequest, Started
 from chiplog_broker.server.gate import TimedService
 from chiplog_broker.server.peer import Peer
@@ -55,6 +58,12 @@ def _trust_also(files: TlsFiles, content: Content, found: Generation) -> None:
         context.load_verify_locations(cadata=b"".join(added))
     files._content = content  # noqa: SLF001
     files._current = replace(found, context=context)  # noqa: SLF001
+
+
+def _of_the_certificate(connection: ssl.SSLObject | None, _now_s: float) -> str:
+    """The principal of a client, whenever its certificate expires."""
+    certificate = None if connection is None else connection.getpeercert(binary_form=True)
+    return ANONYMOUS if certificate is None else f"User:{distinguished_name(certificate)}"
 
 
 def _never_expired(service: TimedService, request: AnyRequest, peer: Peer) -> Started:
@@ -114,6 +123,12 @@ MUTANTS: Final = (
         _with_users("connections broken", every_s=10.0, reauth_s=4.0),
         frozenset({"expired-login"}),
         plant(TimedService, "start", _never_expired),
+    ),
+    Mutant(
+        "a saved session outlives the certificate",
+        _with_users("certificates expired", every_s=5.0),
+        frozenset({"expired-certificate-accepted"}),
+        plant(listening, "principal_of", _of_the_certificate),
     ),
     Mutant(
         "the clients CA is removed while users need it",

@@ -220,18 +220,19 @@ class UserClient:
     async def _connect_with_certificate(self, number: int, peer: PeerConnection) -> _Connection:
         tls = self._saved_tls(number) or self._tls(number, self._certificate())
         login = self._begun(number, authority=self._authority_of(tls.certificate))
-        is_valid_before = self._is_valid(number, tls.certificate)
+        was_valid = self._is_valid(number, tls.certificate)
         try:
             end = await _open(peer, TLS_PORT, tls)
             self._saved.tls[number] = tls
             # The broker also looks at the certificate of a resumed session, after its handshake.
             await _all_of(peer, learn_versions(peer.wire))
         except ssl.SSLError as refused:
+            login.is_valid = was_valid and self._is_valid(number, tls.certificate)
             if tls.asked_s:
                 self._note(login, tls.asked_s, is_accepted=False)
             raise LoginRefused(str(refused)) from refused
         login.was_resumed = tls.was_resumed
-        login.is_valid = is_valid_before and self._is_valid(number, tls.certificate)
+        login.is_valid = was_valid or self._is_valid(number, tls.certificate)
         self._note(login, tls.asked_s, end, is_accepted=True)
         return self._opened(number, peer, end)
 

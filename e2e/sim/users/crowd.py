@@ -27,6 +27,8 @@ SERVED_WITHIN_S: Final = 60.0
 """In the end, all users must be served by all brokers within this time."""
 COLLECTED_S: Final = 3.0
 """The longest time until the Secret of a deleted User is deleted, too."""
+VALIDITY_DAYS: Final = 2
+"""How long certificates of users are valid: clocks of brokers may be wrong by more."""
 SPEC: Final[dict[str, Any]] = {
     "listeners": [
         {"name": "plain", "type": "internal", "port": PORT},
@@ -46,6 +48,7 @@ SPEC: Final[dict[str, Any]] = {
         },
     ],
     "authorization": {"type": "simple", "superUsers": ["ANONYMOUS"]},
+    "clientsCa": {"validityDays": VALIDITY_DAYS, "renewalDays": 1},
 }
 """The fields of the spec of a cluster with users. Clients without a login are super users."""
 REAUTH: Final = "connections.max.reauth.ms"

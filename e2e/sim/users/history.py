@@ -68,7 +68,8 @@ class Login:
     authority: str = ""
     """The key of the CA that has issued the certificate."""
     is_valid: bool = True
-    """Whether the certificate was valid by the broker's clock, before and after the login."""
+    """Whether the certificate was valid by the broker's clock: of an accepted one, before or after
+    the login; of a refused one, before and after."""
     was_resumed: bool = False
     """Whether a saved session of TLS was resumed."""
     lifetime_s: float = inf
