@@ -5,7 +5,7 @@ from typing import Final
 from e2e.clients.over_tls.client import OverTls, Tls
 
 UNTRUSTED: Final = ("certificate verify failed", "pkix path building failed")
-OTHER_NAME: Final = ("certificate verify failed", "no name matching localhost found")
+OTHER_NAME: Final = ("certificate verify failed", "name matching localhost found")
 NO_CERTIFICATE: Final = ("certificate required",)
 OLD_VERSION: Final = ("protocol version",)
 ATTEMPTS: Final = 10

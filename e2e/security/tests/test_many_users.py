@@ -9,13 +9,15 @@ import pytest
 
 from e2e import measured
 from e2e.cluster.kubectl import Kubectl, eventually
+from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest, is_ready
 from e2e.security.secured import Credentials, user
 from e2e.security.tests.test_on_kubernetes import can_log_in
 
 pytestmark = [pytest.mark.security, pytest.mark.timeout(900)]
 
-COUNT, LIMIT_S = 500, 60
+MANY, LIMIT_S = 500, 60
+COUNT = MANY if is_full() else 50
 LABEL = "e2e.chiplog.dev/many"
 TYPES = ("tls", "scram-sha-512")
 
@@ -56,6 +58,7 @@ def test_many_users_that_are_applied_at_once_are_ready_soon(
 
         # Each look at all of them is work for the API server, too.
         eventually("all are Ready", all_ready, 5 * LIMIT_S, every_s=1)
+        ready_s = time.monotonic() - began_s
         accounts = [Credentials(cluster, name, tmp_path / name).librdkafka() for name in last]
         eventually("the last can log in", lambda: all(map(can_log_in, accounts)), 5 * LIMIT_S)
         took_s = time.monotonic() - began_s
@@ -63,16 +66,25 @@ def test_many_users_that_are_applied_at_once_are_ready_soon(
         deleted_s = time.monotonic()
         kubectl("delete", "users.chiplog.dev", "-l", LABEL, "--wait=false", timeout_s=300)
     eventually("they are gone", lambda: not users(kubectl), 5 * LIMIT_S, every_s=1)
-    eventually("nobody can log in", lambda: not any(map(can_log_in, accounts)), 5 * LIMIT_S)
+    eventually("brokers are given none of them", lambda: not listed(kubectl), 5 * LIMIT_S)
     gone_s = time.monotonic() - deleted_s
+    # Nobody can take back a certificate; a password ends with its User.
+    eventually("the last is locked out", lambda: not can_log_in(accounts[-1]), 5 * LIMIT_S)
     eventually("no Secret is left", lambda: not left(kubectl), 5 * LIMIT_S, every_s=1)
     assert cluster.broker_pods() == before, "no broker restarts for Users"
     measured.note(
         f"{COUNT} Users: all Ready and the last logged in {took_s:.1f} s after kubectl apply began "
-        f"(limit {LIMIT_S} s), which took {applied_s:.1f} s; "
-        f"deleted, and the last locked out, after {gone_s:.1f} s"
+        f"(limit {LIMIT_S} s for {MANY}): applied after {applied_s:.1f} s, Ready after "
+        f"{ready_s:.1f} s; deleted, and unknown to brokers, after {gone_s:.1f} s"
     )
     assert took_s < 5 * LIMIT_S
+
+
+def listed(kubectl: Kubectl) -> list[str]:
+    """The names of these Users in the list that brokers read."""
+    spec = kubectl.get("accesslists.chiplog.dev", "demo")["spec"]
+    names = (one["name"] for one in spec.get("users", ()))
+    return [name for name in names if name.startswith("many-")]
 
 
 def left(kubectl: Kubectl) -> list[str]:
