@@ -238,7 +238,7 @@ def why_refused(certificate: bytes, authorities: Iterable[bytes], now: datetime)
 
 
 def is_valid(certificate: bytes, now: datetime) -> bool:
-    """Whether a certificate is valid at this time, whoever has issued it."""
+    """Whether a certificate is valid at this time, no matter who issued it."""
     read = read_certificate(certificate)
     return read.not_valid_before_utc <= now <= read.not_valid_after_utc
 
