@@ -65,7 +65,7 @@ def test_each_change_of_users(fault: str) -> None:
 @pytest.mark.sim
 def test_a_ca_is_replaced_step_by_step() -> None:
     """Issued from when all brokers trust it, and removed three minutes later."""
-    one = mix("clients CA replaced", "broker killed", every_s=60.0, faults_s=400.0, brokers=2)
+    one = mix("clients CA replaced", "broker killed", every_s=40.0, faults_s=500.0, brokers=2)
     assert sound(run_seed(1, one))
 
 

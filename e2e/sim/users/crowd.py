@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from chiplog_core.naming import labels, names
 from chiplog_kube import kinds
-from chiplog_kube.manifests import ObjectKey
+from chiplog_kube.manifests import ObjectKey, annotations_of
 from e2e.sim.history import broker_of
 from e2e.sim.kubelet import CLUSTER, NAMESPACE
 from e2e.sim.users.accounts import CERTIFICATE, PASSWORD, RIGHTS, Account, Accounts
@@ -142,9 +142,13 @@ class Users:
 
     def replace_ca(self) -> None:
         """Ask for another key of the clients CA, and for the removal of the old one when that is
-        due."""
+        due. Nothing happens while an earlier removal is asked for."""
+        published = names.clients_ca_certificate(CLUSTER)
+        found = self._world.store.peek(kinds.SECRETS, NAMESPACE, published) or {"metadata": {}}
+        if annotations_of(found).get(labels.REMOVE_OLD_CA) == "true":
+            return
         self.annotate(names.clients_ca_key(CLUSTER), **{labels.FORCE_REPLACE: "true"})
-        self.annotate(names.clients_ca_certificate(CLUSTER), **{labels.REMOVE_OLD_CA: "true"})
+        self.annotate(published, **{labels.REMOVE_OLD_CA: "true"})
 
     def lose_ca(self) -> None:
         """Delete the clients CA: the operator makes another one, and nobody waits for anything."""
