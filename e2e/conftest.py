@@ -40,7 +40,7 @@ REAL = (
     "spark",
 )
 LEFT_OPEN = (
-    "ignore:unclosed <socket:ResourceWarning",
+    "ignore:unclosed <(socket|ssl).:ResourceWarning",
     "ignore:Exception ignored in. <function KafkaProducer:pytest.PytestUnraisableExceptionWarning",
 )
 
