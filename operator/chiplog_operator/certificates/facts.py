@@ -65,7 +65,7 @@ def leaf_facts(pem: str, authorities: Sequence[x509.Certificate]) -> Issued:
         not_before=certificate.not_valid_before_utc,
         not_after=certificate.not_valid_after_utc,
         hosts=_hosts(certificate),
-        is_for_both_ends=_is_for_both_ends(certificate),
+        is_for_both_ends=is_for_both_ends(certificate),
         fingerprint=fingerprint(certificate),
     )
 
@@ -88,7 +88,7 @@ def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) ->
     return True
 
 
-def _is_for_both_ends(certificate: x509.Certificate) -> bool:
+def is_for_both_ends(certificate: x509.Certificate) -> bool:
     """Whether servers and clients may show it. Without the extension, everybody may."""
     try:
         usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value

@@ -18,7 +18,7 @@ from chiplog_kube.api import (
     Unavailable,
     get_or_none,
 )
-from chiplog_operator.certificates.facts import read_certificates
+from chiplog_operator.certificates.facts import is_for_both_ends, read_certificates
 from chiplog_operator.certificates.issuing import key_id, read_key
 from chiplog_operator.certificates.material import CaMaterial, LeafMaterial
 from chiplog_operator.certificates.secrets import (
@@ -79,6 +79,7 @@ class SecretsReader:
             found.clients_ca = await self._read_ca(cluster, wishes.clients_ca, needs_key=False)
         if wishes.cluster_ca is not None:
             found.cluster_ca = await self._read_ca(cluster, wishes.cluster_ca, needs_key=True)
+            _check_usage(wishes.cluster_ca, found.cluster_ca)
             name = names.broker_certificates(cluster.metadata.name)
             secret = await self._get(cluster, name, is_ours=True)
             found.servers = _servers(secret, found.cluster_ca)
@@ -214,4 +215,21 @@ def _check_given(wish: Wish, secret: Manifest | None, entry: str, name: str) -> 
         raise Unusable(
             f"Secret {name} {what}: create it with {entry} in PEM format, or set "
             f"{wish.names.field}.generateCertificateAuthority to true"
+        )
+
+
+def _check_usage(wish: Wish, ca: CaMaterial) -> None:
+    """Check that what the cluster CA issues may be shown by servers and by clients: with a CA for
+    servers only, no broker could connect to another one. Raises `Unusable`."""
+    issuing = (
+        certificate
+        for certificate, facts in zip(ca.certificates, ca.facts.certificates, strict=True)
+        if facts.key_id == ca.facts.key_id
+    )
+    if not all(map(is_for_both_ends, issuing)):
+        raise Unusable(
+            f"The CA certificate in Secret {wish.names.certificate_secret} has an extended key "
+            "usage without serverAuth or clientAuth, but brokers show its certificates as servers "
+            "and as clients of each other: replace it by one for the same key with both, or "
+            "without this extension"
         )

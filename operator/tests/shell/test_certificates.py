@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from chiplog_core.certificates.authority import PUBLISHED_FOR
 from chiplog_core.ids import BrokerId, Incarnation, Session
@@ -22,11 +24,13 @@ from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Manifest, Unavailable
 from chiplog_operator.apply import Applied
 from chiplog_operator.caches import ClusterKey
+from chiplog_operator.certificates.facts import pem_of
 from chiplog_operator.certificates.issuing import (
     Owner,
     Usage,
     Validity,
     new_key,
+    read_key,
     sign_authority,
     sign_leaf,
 )
@@ -469,6 +473,50 @@ def test_a_key_of_another_ca_issues_nothing(bench: Any, shell: Shell) -> None:
         (problem,) = (await shell.apply(cluster)).problems
         assert "has no valid CA certificate for the key in Secret demo-cluster-ca" in problem
         assert bench.api.all_of(kinds.STATEFUL_SETS) == []
+
+    bench.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("usage", "is_usable"),
+    [
+        (Usage.SERVER.value, False),
+        (Usage.CLIENT.value, False),
+        ((ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,), False),
+        (Usage.BOTH.value, True),
+    ],
+)
+def test_a_ca_of_the_user_must_be_for_servers_and_clients(
+    bench: Any, shell: Shell, usage: tuple[x509.ObjectIdentifier, ...], is_usable: bool
+) -> None:
+    """OpenSSL refuses a certificate of a CA with another extended key usage: brokers that have
+    restarted could not connect to each other."""
+
+    async def scenario() -> None:
+        key = new_key()
+        signer = read_key(key)
+        mine = x509.load_pem_x509_certificate(authority(bench, key).encode())
+        builder = x509.CertificateBuilder(
+            issuer_name=mine.issuer,
+            subject_name=mine.subject,
+            public_key=mine.public_key(),
+            serial_number=mine.serial_number,
+            not_valid_before=mine.not_valid_before_utc,
+            not_valid_after=mine.not_valid_after_utc,
+            extensions=list(mine.extensions),
+        ).add_extension(x509.ExtendedKeyUsage(usage), critical=False)
+        pem = pem_of(builder.sign(signer, hashes.SHA256()))
+        for one in (
+            given("demo-cluster-ca-cert", ca_crt=pem),
+            given("demo-cluster-ca", ca_key=key),
+        ):
+            await bench.api.create(kinds.SECRETS, one, field_manager="them")
+        own = {"generateCertificateAuthority": False}
+        cluster = await shell.cluster(listeners=[TLS], clusterCa=own)
+        problems = (await shell.apply(cluster)).problems
+        assert (problems == ()) is is_usable
+        assert bool(bench.api.all_of(kinds.STATEFUL_SETS)) is is_usable
+        assert all("extended key usage" in one for one in problems)
 
     bench.run(scenario())
 
