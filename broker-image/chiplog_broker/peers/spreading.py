@@ -14,7 +14,7 @@ from chiplog_broker.metadata.listeners import INTERNAL_NAME
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
-from chiplog_broker.peers.errors import PeerError
+from chiplog_broker.peers.errors import PeerError, PeerUnreachable
 from chiplog_broker.ports.clock import Clock
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.messages import NodeEndpoint
@@ -113,8 +113,11 @@ class Spreading:
             if existing is not None and existing.is_open:
                 return existing
             broker = self._cluster.brokers.get(node.node_id)
-            has_tls = broker is not None and broker.uses_tls
-            connection = await self._dialer.dial(node.host, node.port, WITHIN_S, has_tls=has_tls)
+            if broker is None:
+                raise PeerUnreachable(f"broker {node.node_id} has ended")
+            connection = await self._dialer.dial(
+                node.host, node.port, WITHIN_S, has_tls=broker.uses_tls
+            )
             self._connections[node] = connection
             return connection
 

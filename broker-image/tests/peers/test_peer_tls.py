@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from chiplog_broker.metadata.listeners import internal_listener
+from chiplog_broker.metadata.listeners import INTERNAL_NAME, internal_listener
+from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.errors import PeerError, PeerLost, PeerUnreachable
+from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.net import P, SystemNet
 from chiplog_broker.ports.rng import SystemRng
@@ -229,6 +231,27 @@ def test_while_a_broker_uses_plain_text_both_are_let_in(pki: Pki, new_loop: NewL
             of_newer.close()
 
     run(scenario, new_loop)
+
+
+def test_a_broker_that_has_ended_is_not_dialed_in_plain_text(pki: Pki) -> None:
+    async def scenario() -> None:
+        async with serving(pki.one, lambda: True) as (server, port):
+            dialing = new_dialer(NEW, tls=TlsFiles(pki.two, SystemClock(), client_context))
+            dialing._connect = Net().connect
+            view = ClusterView("cluster", 2)
+            broker = BrokerView(1, None, {INTERNAL_NAME: (ONE, port)}, uses_tls=True)
+            node = broker.on(INTERNAL_NAME)
+            assert node is not None
+            spreading = Spreading(view, dialing, SystemClock())
+            with pytest.raises(PeerUnreachable, match="has ended"):
+                await spreading._connection(node)
+            assert encrypted(server) == []
+            view.brokers[1] = broker
+            await spreading._connection(node)
+            assert encrypted(server) == [True]
+            await spreading.close()
+
+    run(scenario)
 
 
 def test_a_broker_in_plain_text_is_dialed_so(pki: Pki) -> None:
