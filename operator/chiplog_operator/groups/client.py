@@ -164,7 +164,7 @@ class GroupsClient:
 
     async def _ask(self, process: Identity, path: str, request: object, answer: type[T]) -> T:
         """Send one request to a broker, and parse the answer as `answer`. Raises `NoAnswer`."""
-        access = await self._passwords.access(self._key)
+        access = await self._passwords.access(self._key, process)
         body = to_body(request)
         try:
             answer_body = await self._port.ask(process, access, path, body)

@@ -64,7 +64,7 @@ class Loads:
 
     async def _page(self, key: ClusterKey, process: Identity, request: LoadsRequest) -> LoadsAnswer:
         """One page. Raises `NoAnswer`."""
-        access = await self.passwords.access(key)
+        access = await self.passwords.access(key, process)
         try:
             body = await self.port.ask(process, access, LOADS_PATH, to_body(request))
             return answer_from_body(LoadsAnswer, body)

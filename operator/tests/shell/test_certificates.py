@@ -18,8 +18,9 @@ from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.broker_status import BrokerStatus
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.naming import labels
+from chiplog_core.naming import labels, names
 from chiplog_core.naming.peers import is_broker, is_operator
+from chiplog_core.observed.processes import Identity
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Manifest, Unavailable
 from chiplog_operator.apply import Applied
@@ -35,6 +36,9 @@ from chiplog_operator.certificates.issuing import (
     sign_leaf,
 )
 from chiplog_operator.certificates.keeper import READ_AGAIN_S
+from chiplog_operator.certificates.own import OwnCertificates
+from chiplog_operator.groups.password import Passwords
+from chiplog_operator.groups.port import NoAnswer
 from tests.shell import test_apply
 from tests.shell.test_apply import IDS
 
@@ -804,5 +808,38 @@ def test_a_clock_that_was_ahead_for_a_while_keeps_no_client_out(bench: Any, shel
         (clients_ca,) = certificates(bench, "demo-clients-ca-cert")
         for one in (also, clients_ca, *certificates(bench, "demo-broker-certs", "1.crt")):
             assert one.not_valid_before_utc <= now < one.not_valid_after_utc
+
+    bench.run(scenario())
+
+
+def test_a_new_operator_asks_brokers_also_if_certificates_are_not_kept(
+    bench: Any, shell: Shell
+) -> None:
+    """While the cluster is paused, for example."""
+
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        key = cluster_key(cluster)
+        of_new_process = Passwords(bench.api, OwnCertificates())
+        whom = Identity(
+            broker_id=BrokerId(1), incarnation=Incarnation("0" * 32), pod_uid="u", address="::1"
+        )
+        secured = replace(whom, uses_tls=True)
+        await bench.api.create(
+            kinds.SECRETS,
+            given(names.internal_secret("demo"), username="chiplog-broker", password="x"),  # noqa: S106
+            field_manager="them",
+        )
+        with pytest.raises(NoAnswer, match="no certificate of the cluster CA: Secret demo-broker"):
+            await of_new_process.access(key, secured)
+        await bench.api.delete(kinds.SECRETS, "shop", names.internal_secret("demo"))
+        await shell.apply(cluster)
+        assert (await of_new_process.access(key, whom)).tls is None
+        tls = (await of_new_process.access(key, secured)).tls
+        assert tls is not None
+        found = [int(str(one["serialNumber"]), 16) for one in tls.get_ca_certs()]
+        trusted = certificates(bench, "demo-cluster-ca-cert")
+        assert found == [one.serial_number for one in trusted]
+        assert (await of_new_process.access(key, secured)).tls is tls
 
     bench.run(scenario())
