@@ -1,10 +1,9 @@
 """What the operator shows to the brokers of each cluster, and which brokers it trusts."""
 
+import os
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.certificates.material import LeafMaterial
@@ -30,12 +29,11 @@ class OwnCertificate:
         # above it.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.load_verify_locations(cadata="".join(self.authorities))
-        # ssl reads certificates from files only.
-        with TemporaryDirectory() as folder:
-            path = Path(folder, "operator.pem")
-            path.touch(mode=0o600)
-            path.write_text(self.certificate + self.key, encoding="ascii")
-            context.load_cert_chain(path)
+        # ssl reads certificates from files only; a key must not come to a disk.
+        with os.fdopen(os.memfd_create("operator"), "w", encoding="ascii") as file:
+            file.write(self.certificate + self.key)
+            file.flush()
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
         return context
 
 

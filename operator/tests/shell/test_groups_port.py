@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -228,6 +229,11 @@ def test_without_a_certificate_of_its_own_the_operator_asks_nothing(
 
     with pytest.raises(NoAnswer, match="no certificate of the cluster CA yet"):
         asked(nobody_asks, monkeypatch, whom=SECURED)
+
+
+def test_its_key_is_written_to_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    assert of_operator(made()).get_ca_certs()
 
 
 def test_a_certificate_is_forgotten_with_its_cluster() -> None:
