@@ -129,7 +129,9 @@ class CertificateKeeper:
         if not needs_certificates(cluster):
             self._held.pop(key, None)
             self._last.pop(key, None)
-            self._own_certificates.show(key, None)
+            # Brokers that have not restarted without TLS yet are still asked with it.
+            if not any(one.status.uses_tls_with_peers for one in brokers.values()):
+                self._own_certificates.show(key, None)
             return NO_CERTIFICATES
         try:
             held = await self._current(key, cluster)

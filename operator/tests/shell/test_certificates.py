@@ -17,6 +17,8 @@ from chiplog_core.ids import BrokerId, Incarnation, Session
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.broker_status import BrokerStatus
+from chiplog_core.model.listener import INTERNAL_LISTENER_NAME
+from chiplog_core.model.listener_certificate import ListenerCertificate
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.naming import labels, names
 from chiplog_core.naming.peers import is_broker, is_operator
@@ -841,5 +843,23 @@ def test_a_new_operator_asks_brokers_also_if_certificates_are_not_kept(
         trusted = certificates(bench, "demo-cluster-ca-cert")
         assert found == [one.serial_number for one in trusted]
         assert (await of_new_process.access(key, secured)).tls is tls
+
+    bench.run(scenario())
+
+
+def test_brokers_are_asked_with_tls_until_they_restart_without(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster(listeners=[TLS])
+        key, own = cluster_key(cluster), shell.applier._certificates._own_certificates
+        await shell.apply(cluster)
+        assert own.of(key) is not None
+        without_tls = replace(cluster, spec=replace(cluster.spec, listeners=()))
+        one = older(BrokerId(1))
+        reported = (ListenerCertificate(listener=INTERNAL_LISTENER_NAME),)
+        running = replace(one, status=replace(one.status, listener_certificates=reported))
+        await shell.apply(without_tls, brokers={BrokerId(1): running})
+        assert own.of(key) is not None
+        await shell.apply(without_tls, brokers={BrokerId(1): one})
+        assert own.of(key) is None
 
     bench.run(scenario())
