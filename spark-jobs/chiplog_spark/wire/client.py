@@ -405,13 +405,18 @@ def unreachable(
     what: str, error: OSError | None, topic: str = "", partition: int = errors.NO_PARTITION
 ) -> errors.Unreachable:
     """The error if a broker does not answer; `error` is the reason, if there was one."""
-    why = f" ({error.strerror or error})" if error is not None else ""
+    file = None if error is None else error.filename
+    reason = f"{file}: " if file else ""
+    why = f" ({reason}{error.strerror or error})" if error is not None else ""
     remedy = "check option bootstrap.servers, that brokers run, and that this pod may reach them"
     if isinstance(error, ssl.SSLError):
         remedy = (
             "check options security.protocol and ssl.ca.location, the host name in the certificate "
-            "of the broker, and whether the listener needs ssl.certificate.location"
+            "of the broker, and whether the listener needs ssl.certificate.location; its key must "
+            "not be encrypted"
         )
+    elif file:
+        remedy = "check options ssl.ca.location, ssl.certificate.location and ssl.key.location"
     return errors.Unreachable(f"{what}{why}", remedy, topic, partition)
 
 

@@ -170,12 +170,17 @@ class Connection:
 
 
 def _encrypted(connected: socket.socket, tls: Tls, host: str) -> socket.socket:
-    """The connection with TLS. Raises `OSError`; `ssl.SSLError` is one."""
+    """The connection with TLS. Raises `OSError`; `ssl.SSLError` is one. A file that cannot be read
+    is the error's `filename`."""
+    for path in (tls.ca_file, tls.certificate_file, tls.key_file):
+        if path is not None:
+            Path(path).open("rb").close()  # the errors of the module ssl do not name the file
     context = ssl.create_default_context(cafile=tls.ca_file)
     # As other Kafka clients: since Python 3.13 the default refuses CAs without key identifiers.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if tls.certificate_file is not None:
-        context.load_cert_chain(tls.certificate_file, tls.key_file)
+        # Without a password OpenSSL would ask for that of an encrypted key at the terminal.
+        context.load_cert_chain(tls.certificate_file, tls.key_file, password="")
     return context.wrap_socket(connected, server_hostname=host)
 
 

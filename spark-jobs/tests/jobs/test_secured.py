@@ -1,10 +1,14 @@
 """Jobs of a cluster with TLS, logins and rules: each reads as the user of its request."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from pyspark.sql import SparkSession
 
 from chiplog_core.ids import BrokerId
@@ -105,7 +109,8 @@ def test_who_is_nobody_may_not_read(
     ("listener", "change", "what"),
     [
         (OPEN, {"ca_file": None}, "CERTIFICATE_VERIFY_FAILED"),
-        (OPEN, {"ca_file": "/none/ca.crt"}, "No such file"),
+        (OPEN, {"ca_file": "/none/ca.crt"}, "/none/ca.crt: No such file"),
+        (MTLS, {"key_file": "/none/tls.key"}, "/none/tls.key: No such file"),
         (MTLS, {"certificate_file": None, "key_file": None}, "CERTIFICATE_REQUIRED"),
     ],
 )
@@ -121,8 +126,44 @@ def test_what_tls_refuses_is_said(
     access = replace(access_of(asked), patience_ms=200)
     with Client(access) as client, pytest.raises(Unreachable, match=what) as refused:
         client.topic(TOPIC)
-    if "No such" not in what:
-        assert "ssl.ca.location" in str(refused.value)
+    assert "ssl.ca.location" in str(refused.value)
+
+
+def test_nobody_is_asked_for_the_password_of_a_key(
+    secured: SecuredBroker, connections: dict[str, Connection], tmp_path: Path
+) -> None:
+    """OpenSSL would ask at the terminal, and wait."""
+    key = serialization.load_pem_private_key(secured.client.key, None)
+    encrypted = tmp_path / "encrypted.key"
+    encrypted.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"of-the-key"),
+        )
+    )
+    connection = replace(connections[MTLS], key_file=str(encrypted))
+    access = access_of(request(secured, MTLS, connection, JobKind.VERIFICATION, {}))
+    program = (
+        "from chiplog_spark.wire.access import *\n"
+        "from chiplog_spark.wire.client import Client\n"
+        f"Client({replace(access, patience_ms=200)!r}).topic({TOPIC!r})\n"
+    )
+    primary, terminal = os.openpty()
+    try:
+        done = subprocess.run(  # its terminal is one at which nobody answers
+            [sys.executable, "-c", program],
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(primary)
+        os.close(terminal)
+    assert "must not be encrypted" in done.stderr
 
 
 @pytest.mark.parametrize("listener", [SCRAM, MTLS, OPEN])
