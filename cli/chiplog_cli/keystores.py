@@ -56,10 +56,10 @@ def client_certificate(chain: str, key: str, key_password: str | None) -> Client
 
 
 def _text(data: bytes) -> str:
-    try:
-        return data.decode("ascii")
-    except UnicodeDecodeError:
-        raise OtherType(PKCS12) from None
+    """The text of a file in PEM format. Comments between its blocks may have any encoding."""
+    if b"-----BEGIN" not in data and not data.isascii():
+        raise OtherType(PKCS12)
+    return data.decode("ascii", "ignore")
 
 
 def _in_pkcs12(data: bytes, password: str | None) -> tuple[str, str]:

@@ -132,6 +132,16 @@ def test_what_cannot_be_used(properties: dict[str, str], key: str, what: str) ->
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.parametrize("comment", [b"\xef\xbb\xbf", "# NetLock Arany Főtanúsítvány\n".encode()])
+def test_files_in_pem_may_have_comments_in_any_encoding(comment: bytes) -> None:
+    """Bundles of operating systems name their CAs so."""
+    given = TLS | {"ssl.truststore.type": "PEM", "ssl.truststore.location": "ca.pem"}
+    bundle = comment + FILES["ca.pem"] + comment + FILES["ca.pem"]
+    tls = client_config(given, lambda _: bundle).security.tls
+    assert tls is not None
+    assert tls.authorities == 2 * FILES["ca.pem"].decode()
+
+
 def test_a_key_that_is_encrypted_needs_its_password() -> None:
     encrypted = FILES["user.pem"].decode().replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
     key, _, chain = encrypted.partition("-----BEGIN CERTIFICATE")
