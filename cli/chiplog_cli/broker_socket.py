@@ -18,9 +18,11 @@ from chiplog_cli.security import Login, SaslMechanism, Security, Tls
 from chiplog_wire.scram import AuthenticationFailed, Mechanism, ScramClient, new_nonce, saslprep
 
 CLIENT_ID = "chiplog-cli"
+CONNECT_LIMIT_S = 5.0
 MAX_LOGIN_ANSWER_BYTES = 1024 * 1024
 TAKES_CREDENTIALS = (
-    "use --config FILE with Kafka's client properties, or --cluster NAME --user NAME on Kubernetes"
+    "use --config FILE with security.protocol and Kafka's other client properties, or --cluster "
+    "NAME --user NAME on Kubernetes"
 )
 
 
@@ -72,9 +74,11 @@ class BrokerSocket:
 def connected(
     place: tuple[str, int], security: Security, timeout_s: float
 ) -> Iterator[BrokerSocket]:
-    """A connection, logged in if there is a login. Raises `OSError`, `NotLetIn`, and `ValueError`
+    """A connection, logged in if there is a login. Connecting may take `CONNECT_LIMIT_S`; what
+    comes then, `timeout_s`. Raises `OSError`, `NotLetIn`, and `ValueError`
     if the other end does not answer like a broker."""
-    with socket.create_connection(place, timeout_s) as plain:
+    with socket.create_connection(place, min(timeout_s, CONNECT_LIMIT_S)) as plain:
+        plain.settimeout(timeout_s)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with _with_tls(plain, security.tls, place[0]) as encrypted:
             found = BrokerSocket(encrypted, timeout_s)

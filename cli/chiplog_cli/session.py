@@ -37,10 +37,11 @@ class Session:
 
     @cached_property
     def connection(self) -> "Connection":
-        """The addresses of the brokers, checked once as `_connected` does. Raises `CannotDo`."""
-        return self._connected()
+        """The addresses of the brokers, checked once as `new_connection` does. Raises
+        `CannotDo`."""
+        return self.new_connection()
 
-    def _connected(self) -> "Connection":
+    def new_connection(self) -> "Connection":
         """The addresses of the brokers, after a check that one of them accepts connections now. No
         connection stays open. Raises `CannotDo`."""
         from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as below
@@ -60,11 +61,6 @@ class Session:
         return self.kubernetes.reached(self._given), f"--cluster {target.name}"
 
     @cached_property
-    def _security(self) -> Security:
-        """How to connect. Raises `CannotDo`."""
-        return self._reached()[0].security
-
-    @cached_property
     def _given(self) -> Security | None:
         """What --config says; None without it. Remarks on properties that are not used. Raises
         `CannotDo`."""
@@ -80,21 +76,19 @@ class Session:
     @cached_property
     def admin(self) -> KafkaAdmin:
         """The admin client. Raises `CannotDo`."""
-        return _admin(self.connection)
+        return admin_of(self.connection)
 
-    def admin_at(self, broker: Broker | None) -> KafkaAdmin:
-        """A new admin client of this broker; of the bootstrap brokers if None. Raises `CannotDo`.
+    def admin_at(self, broker: Broker, security: Security) -> KafkaAdmin:
+        """A new admin client of this broker, which connects as `security` says. Raises `CannotDo`.
         It checks that the broker accepts connections now."""
-        if broker is None:
-            return _admin(self._connected())
         from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as above
 
         host = f"[{broker.host}]" if ":" in broker.host else broker.host
         address, given_by = f"{host}:{broker.port}", f"broker {broker.id}"
-        return _admin(connect(address, given_by, self.timeout_s, self._security))
+        return admin_of(connect(address, given_by, self.timeout_s, security))
 
 
-def _admin(connection: "Connection") -> KafkaAdmin:
+def admin_of(connection: "Connection") -> KafkaAdmin:
     """The admin client of a connection. librdkafka is imported only now."""
     from chiplog_cli.librdkafka.groups import LibrdkafkaAdmin  # noqa: PLC0415 - 50 ms
 

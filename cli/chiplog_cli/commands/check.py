@@ -12,7 +12,8 @@ from chiplog_cli.facts import Broker, Cluster
 from chiplog_cli.moments import length_ms
 from chiplog_cli.options import checked, command
 from chiplog_cli.printing import show
-from chiplog_cli.session import Session
+from chiplog_cli.security import Security
+from chiplog_cli.session import Session, admin_of
 from chiplog_core.telemetry.findings import Finding, are_ok
 
 RETRY_S = 1.0
@@ -83,18 +84,21 @@ def _findings(session: Session, selector: str, topics_in: str | None) -> Iterato
 def _of_brokers(session: Session, wanted: int) -> Iterator[Finding]:
     """The findings about each broker, and about all partitions. `wanted` is the number of brokers
     in the BrokerCluster's spec; 0 without one. Raises `CannotDo` if no broker answers."""
-    admin = session.admin_at(None)
+    connection = session.new_connection()
+    admin = admin_of(connection)
     cluster = admin.describe_cluster()
     if wanted:
         yield check_view.of_number(wanted, cluster)
     for broker in cluster.brokers:
-        yield check_view.of_broker(broker, cluster, _answer_of(session, broker))
+        yield check_view.of_broker(
+            broker, cluster, _answer_of(session, broker, connection.security)
+        )
     yield check_view.of_partitions(admin.describe_topics(admin.topic_names()))
 
 
-def _answer_of(session: Session, broker: Broker) -> Cluster | CannotDo:
+def _answer_of(session: Session, broker: Broker, security: Security) -> Cluster | CannotDo:
     """What this broker answers to a Metadata request, or its error."""
     try:
-        return session.admin_at(broker).describe_cluster()
+        return session.admin_at(broker, security).describe_cluster()
     except CannotDo as error:
         return error

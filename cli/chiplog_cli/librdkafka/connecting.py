@@ -8,7 +8,8 @@ from chiplog_cli.errors import CannotDo, NotLetIn
 from chiplog_cli.security import PLAINTEXT, Security
 from chiplog_cli.target import addresses
 
-CONNECT_LIMIT_S = 5.0
+OTHERS_WAIT_S = 5.0
+"""How long an address may take to answer before the next one is tried."""
 Settings = Mapping[str, str | int | float | bool]
 
 
@@ -48,7 +49,8 @@ def connect(
     reasons, remedies = [], []
     for host, port in places:
         try:
-            with connected((host, port), security, min(timeout_s, CONNECT_LIMIT_S)) as broker:
+            limit_s = min(timeout_s, OTHERS_WAIT_S) if (host, port) != places[-1] else timeout_s
+            with connected((host, port), security, limit_s) as broker:
                 if security.login is None:
                     check_without_login(broker)
                 return Connection(

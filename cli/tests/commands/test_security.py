@@ -4,8 +4,10 @@ import json
 import socket
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,11 +16,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 
+from chiplog_cli.kubernetes import Kubernetes
+from chiplog_cli.librdkafka import connecting
+from chiplog_cli.security import Reached, Security
 from chiplog_cli.target import ENVIRONMENT
 from e2e.clients.secured import ADMIN, MTLS, OPEN, PASSWORD, SCRAM, SCRAM_PLAIN, SecuredBroker
 from tests.commands.kube_server import serving, write_kubeconfig
 from tests.commands.program import Chiplog, runs
-from tests.views.objects import broker_cluster
+from tests.views.objects import broker_cluster, topic
 
 WRONG = "not-the-password"
 STORE_PASSWORD = "of-the-store"  # noqa: S105 - of a test
@@ -226,7 +231,7 @@ def test_without_credentials_the_remedy_is_named(secured: SecuredBroker) -> None
     for listener in (SCRAM, SCRAM_PLAIN, MTLS, OPEN):
         refused = runs({ENVIRONMENT: secured.address(listener)})("topics", "list")
         assert refused.exit_code == 1
-        assert "use --config FILE with Kafka's client properties, or --cluster" in refused.stderr
+        assert "use --config FILE with security.protocol" in refused.stderr
 
 
 def test_a_user_without_permission_gets_a_remedy(
@@ -378,3 +383,67 @@ def test_something_that_is_no_broker(alone: Chiplog) -> None:
         thread.join()
     assert refused.exit_code == 1
     assert f"({address}: it does not answer as a broker does)" in refused.stderr
+
+
+@contextmanager
+def slow_broker(answers_after_s: float) -> Iterator[str]:
+    """The address of a broker that answers each request so late."""
+    is_over = Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connected, _ = listening.accept()
+            with connected:
+                connected.recv(1000)
+                if not is_over.wait(answers_after_s):
+                    connected.sendall(2 * b"\0\0\0\4\0\0\0\0")
+                is_over.wait(60)
+
+        thread = Thread(target=answer)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            is_over.set()
+            thread.join()
+
+
+def test_a_broker_may_answer_until_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is busy is not refused sooner than --request-timeout says."""
+    monkeypatch.setattr(connecting, "OTHERS_WAIT_S", 0.1)
+    with slow_broker(1.0) as address:
+        found = connecting.connect(address, "--bootstrap-server", timeout_s=60)
+    assert found.bootstrap_servers == address
+
+
+def test_a_broker_without_answer_does_not_keep_from_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connecting, "OTHERS_WAIT_S", 0.1)
+    with slow_broker(50) as silent, slow_broker(0) as other:
+        start_s = monotonic()
+        connecting.connect(f"{silent},{other}", "--bootstrap-server", timeout_s=30)
+        assert monotonic() - start_s < 25
+
+
+def test_a_check_asks_the_api_server_once_a_round(
+    secured: SecuredBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It connects to all brokers with the same credentials and CAs, and in the next round with
+    those that are there then."""
+    asked = []
+    reached = Kubernetes.reached
+
+    def counted(self: Kubernetes, given: Security | None) -> Reached:
+        asked.append(given)
+        return reached(self, given)
+
+    monkeypatch.setattr(Kubernetes, "reached", counted)
+    topics, users = [topic("orders")], secrets(secured)
+    with serving([cluster(secured, SCRAM)], topics, secrets=users) as server:
+        kubeconfig = write_kubeconfig(tmp_path / "config", server, "shop")
+        checked = runs({})(
+            "check", "--cluster=demo", f"--kubeconfig={kubeconfig}", "--user=billing"
+        )
+    assert "broker 1 at " in checked.stdout
+    assert asked == [None]
