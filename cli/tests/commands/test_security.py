@@ -2,6 +2,8 @@
 
 import json
 import socket
+import sys
+import tempfile
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -447,3 +449,17 @@ def test_a_check_asks_the_api_server_once_a_round(
         )
     assert "broker 1 at " in checked.stdout
     assert asked == [None]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere OpenSSL needs a file on a disk")
+def test_no_key_is_written_to_a_disk(
+    secured: SecuredBroker, alone: Chiplog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that is killed would leave it there, and pods may have no place for it."""
+    listener, properties = ways(secured, tmp_path)["certificate"]
+    config = written(tmp_path / "client.properties", properties)
+    monkeypatch.setattr(tempfile, "tempdir", "/none")
+    listed = alone(
+        "topics", "list", f"--bootstrap-server={secured.address(listener)}", "--config", config
+    )
+    assert (listed.exit_code, listed.stderr) == (0, "")
