@@ -6,13 +6,10 @@ from pathlib import Path
 
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.metadata.listeners import INTERNAL_NAME, Listener
-from chiplog_broker.security.listener_security import (
-    WITHOUT_MAP,
-    SecurityProtocol,
-    security_of_listeners,
-)
+from chiplog_broker.security.listener_security import WITHOUT_MAP, security_of_listeners
 from chiplog_core.config import java_properties
 from chiplog_core.config.given import given_broker_config
+from chiplog_wire.security_protocol import SecurityProtocol
 
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
 DEFAULT_MEMBER_LISTENERS = "plain://0.0.0.0:9092"

@@ -14,11 +14,11 @@ from chiplog_cli.security import (
     CHECKED_HOST,
     ClientCertificate,
     Login,
-    Protocol,
     SaslMechanism,
     Security,
     Tls,
 )
+from chiplog_wire.security_protocol import SecurityProtocol
 
 SECURITY_PROTOCOL: Final = "security.protocol"
 SASL_MECHANISM: Final = "sasl.mechanism"
@@ -72,10 +72,12 @@ class ClientConfig:
 
 def client_config(properties: Mapping[str, str], read: Read) -> ClientConfig:
     """The configuration in these properties. Raises `BadProperty`."""
-    protocol = _one_of(properties, SECURITY_PROTOCOL, list(Protocol), Protocol.PLAINTEXT)
+    protocol = _one_of(
+        properties, SECURITY_PROTOCOL, list(SecurityProtocol), SecurityProtocol.PLAINTEXT
+    )
     security = Security(
         tls=_tls(properties, read) if protocol.has_tls else None,
-        login=_login(properties) if protocol.has_login else None,
+        login=_login(properties) if protocol.has_sasl else None,
     )
     return ClientConfig(security, tuple(sorted(properties.keys() - KEYS)))
 

@@ -59,7 +59,7 @@ def by_config(
             return False  # who has a certificate wants to be known by it
         return (
             one.tls is given.protocol.has_tls
-            and one.asks_for_passwords is given.protocol.has_login
+            and one.asks_for_passwords is given.protocol.has_sasl
             and not one.asks_for_tokens
             and (has_certificate or not one.asks_for_certificates)
         )

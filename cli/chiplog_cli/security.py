@@ -6,25 +6,10 @@ No secret is part of a `repr`, so none gets into a traceback or an error.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from chiplog_wire.security_protocol import SecurityProtocol
+
 CHECKED_HOST = "https"
 """Kafka's name of the only way to check the host name in a certificate."""
-
-
-class Protocol(StrEnum):
-    """The values of `security.protocol`."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def has_tls(self) -> bool:
-        return self in {Protocol.SSL, Protocol.SASL_SSL}
-
-    @property
-    def has_login(self) -> bool:
-        return self in {Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL}
 
 
 class SaslMechanism(StrEnum):
@@ -74,9 +59,9 @@ class Security:
     login: Login | None = None
 
     @property
-    def protocol(self) -> Protocol:
+    def protocol(self) -> SecurityProtocol:
         transport = "PLAINTEXT" if self.tls is None else "SSL"
-        return Protocol(transport if self.login is None else f"SASL_{transport}")
+        return SecurityProtocol(transport if self.login is None else f"SASL_{transport}")
 
 
 PLAINTEXT = Security()

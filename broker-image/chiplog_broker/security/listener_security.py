@@ -22,25 +22,9 @@ from chiplog_core.config.listener_keys import (
     name_for_listener,
     set_under,
 )
+from chiplog_wire.security_protocol import SecurityProtocol
 
 FILE: Final = "server.properties"
-
-
-class SecurityProtocol(StrEnum):
-    """What a connection is secured with, in Kafka's words."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def has_tls(self) -> bool:
-        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-
-    @property
-    def has_sasl(self) -> bool:
-        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class ClientAuth(StrEnum):

@@ -13,6 +13,7 @@ from chiplog_spark.wire.access import MECHANISMS, Access, Address, Login, Tls, a
 from chiplog_spark.wire.facts import EARLIEST, LATEST
 from chiplog_spark.wire.verdicts import LEADER
 from chiplog_wire.scram import Mechanism
+from chiplog_wire.security_protocol import SecurityProtocol
 
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 TOPIC: Final = "topic"
@@ -62,23 +63,6 @@ class BadOption(ValueError):  # noqa: N818 - the reason that a user reads
     def __str__(self) -> str:
         option, what, remedy = self.args
         return f"{self.reason}: option {option}: {what}; {remedy}"
-
-
-class Protocol(Enum):
-    """The values of `security.protocol`."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def has_tls(self) -> bool:
-        return self in {Protocol.SSL, Protocol.SASL_SSL}
-
-    @property
-    def has_login(self) -> bool:
-        return self in {Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL}
 
 
 class Mode(Enum):
@@ -225,7 +209,7 @@ _REMEDIES: Final = {
     STARTING: "set it to earliest, latest, or offsets like "
     '{"topic":{"0":23,"1":-2}}, where -2 is earliest and -1 latest',
     ENDING: 'set it to latest, or to offsets like {"topic":{"0":23,"1":-1}}, where -1 is latest',
-    SECURITY_PROTOCOL: f"set it to one of {', '.join(one.value for one in Protocol)}",
+    SECURITY_PROTOCOL: f"set it to one of {', '.join(one.value for one in SecurityProtocol)}",
     MECHANISM: f"set it to one of {', '.join(MECHANISMS)}",
 }
 
@@ -282,9 +266,9 @@ def _access(given: Mapping[str, str]) -> Access:
 def _tls(given: Mapping[str, str], *, has_login: bool) -> Tls | None:
     """The options for TLS; None for plain text. Without `security.protocol` a login, or its
     absence, decides. Raises `BadOption`."""
-    default = Protocol.SASL_PLAINTEXT if has_login else Protocol.PLAINTEXT
+    default = SecurityProtocol.SASL_PLAINTEXT if has_login else SecurityProtocol.PLAINTEXT
     protocol = _read_option(given, SECURITY_PROTOCOL, _protocol, default)
-    if protocol.has_login is not has_login:
+    if protocol.has_sasl is not has_login:
         if has_login:
             remedy = f"set it to SASL_SSL or SASL_PLAINTEXT, or remove {USERNAME}"
         else:
@@ -329,8 +313,8 @@ def _mechanism(text: str) -> Mechanism:
     return Mechanism(text.strip().upper())
 
 
-def _protocol(text: str) -> Protocol:
-    return Protocol(text.strip().upper())
+def _protocol(text: str) -> SecurityProtocol:
+    return SecurityProtocol(text.strip().upper())
 
 
 def _boolean(text: str) -> bool:
