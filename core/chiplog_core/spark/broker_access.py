@@ -64,7 +64,7 @@ def broker_access(
             "name has a Secret with credentials: create it with authentication.type tls or "
             "scram-sha-512, or correct the field",
         )
-    return _as_user(cluster, user.status.secret, user.status.username, user)
+    return _as_user(cluster, user, user.status.username)
 
 
 def _as_nobody(cluster: BrokerCluster, *, is_own: bool) -> BrokerAccess | WaitReason:
@@ -92,13 +92,14 @@ def _as_nobody(cluster: BrokerCluster, *, is_own: bool) -> BrokerAccess | WaitRe
     )
 
 
-def _as_user(
-    cluster: BrokerCluster, secret: str, username: str, user: User
-) -> BrokerAccess | WaitReason:
-    """Access through a listener that asks for the credentials that this User has."""
-    volume = Volume(name="chiplog-user", kind=VolumeKind.SECRET, source=secret, path=USER_FOLDER)
+def _as_user(cluster: BrokerCluster, user: User, username: str) -> BrokerAccess | WaitReason:
+    """Access through a listener that asks for the credentials that this User has, with TLS if there
+    is one. Its Secret has the User's name: those who may write statuses do not choose it."""
+    volume = Volume(
+        name="chiplog-user", kind=VolumeKind.SECRET, source=user.metadata.name, path=USER_FOLDER
+    )
     has_password = user.spec.authentication_type is UserAuthenticationType.SCRAM_SHA_512
-    for listener in _inside(cluster):
+    for listener in sorted(_inside(cluster), key=lambda one: not one.tls):
         if listener.asks_for_passwords and has_password:
             login = ScramLogin(username=username, password_file=f"{USER_FOLDER}/password")
             return _through(cluster, listener, Connection(login=login), (volume,))

@@ -129,6 +129,19 @@ def test_a_user_with_a_password_in_plain_text() -> None:
     assert found.volumes == (CREDENTIALS,)
 
 
+def test_a_user_with_a_password_uses_tls_if_it_is_there() -> None:
+    in_clear = {**SCRAM, "name": "clear", "tls": False, "port": 9097}
+    found = broker_access(cluster(in_clear, SCRAM, user="jobs"), "shop", user("scram-sha-512", "j"))
+    assert isinstance(found, BrokerAccess)
+    assert found.bootstrap == f"{HOST}:9096"
+
+
+def test_a_status_does_not_choose_the_secret() -> None:
+    found = broker_access(cluster(SCRAM, user="jobs"), "shop", user("scram-sha-512", "j", "others"))
+    assert isinstance(found, BrokerAccess)
+    assert CREDENTIALS in found.volumes
+
+
 def test_a_user_with_a_certificate() -> None:
     secured = cluster(PLAIN, SCRAM, MTLS, user="jobs")
     assert broker_access(secured, "shop", user("tls", "CN=jobs")) == BrokerAccess(
