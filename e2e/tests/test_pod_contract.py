@@ -72,7 +72,7 @@ def test_the_broker_reads_the_file_and_opens_the_pods_ports(
     bound = member_listeners(member_config(tmp_path / name, BROKER))
     (container,) = made["StatefulSet"]["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    own = {"tcp-internal", "health", "metrics"}
+    own = {"tcp-internal", "health", "metrics", "operator"}
     assert {f"tcp-{one.name}": one.port for one in bound} == {
         name: port for name, port in ports.items() if name not in own
     }
