@@ -248,8 +248,10 @@ def free_node_ports() -> range:
 
 
 def broker_cluster(settings: Mapping[str, str]) -> Manifest:
-    """The BrokerCluster's manifest, with a listener for clients on loopback."""
-    listener = {"name": LISTENER, "type": "nodeport", "port": 9094, "advertisedHost": LOOPBACK}
+    """The BrokerCluster's manifest, with a listener for clients on loopback. No broker opens the
+    one inside: it is the listener of jobs, of which only the objects are there."""
+    inside = {"name": "plain", "type": "internal", "port": 9092}
+    outside = {"name": LISTENER, "type": "nodeport", "port": 9094, "advertisedHost": LOOPBACK}
     return {
         "apiVersion": api.API_VERSION,
         "kind": api.BROKER_CLUSTER.kind,
@@ -257,7 +259,7 @@ def broker_cluster(settings: Mapping[str, str]) -> Manifest:
         "spec": {
             "replicas": SIZE,
             "storage": {"size": "100Gi"},
-            "listeners": [listener],
+            "listeners": [inside, outside],
             "config": dict(settings),
         },
     }
