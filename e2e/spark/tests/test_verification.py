@@ -63,7 +63,8 @@ CONFIG: dict[str, object] = {
 }
 SMALL_SEGMENTS = {"segment.bytes": 2**20}
 COMPACTED = {**SMALL_SEGMENTS, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.01}
-EXPIRING = {**SMALL_SEGMENTS, "retention.bytes": 2 * 2**20}
+# Ten seconds of the load: some of what a run has found is still there when executors read it.
+EXPIRING = {**SMALL_SEGMENTS, "retention.bytes": 10 * 2**20}
 RUN_LIMIT_S = 1200 if is_full() else 240
 # An image, or a pod, that is not there is waited for two minutes.
 PATIENCE_S = 200
