@@ -215,6 +215,7 @@ COMPONENTS = (
             KUBE,
             WIRE / "__init__.py",
             WIRE / "scram.py",
+            WIRE / "security_protocol.py",
             layout.CHECKOUT / "cli" / "chiplog_cli",
         ),
     ),
