@@ -25,6 +25,7 @@ from e2e.kafka.process import BrokerProcess
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
 
 PARTITIONS = 6
+TIMES = 5
 KEYS = [f"customer-{n}".encode() for n in range(40)]
 # Each key four times, round-robin; the values count.
 KEYED = [Record(f"{n}".encode(), KEYS[n % len(KEYS)]) for n in range(4 * len(KEYS))]
@@ -72,13 +73,16 @@ def test_a_key_decides_the_partition_and_keeps_its_order(
 def test_records_without_a_key_spread(
     broker: BrokerProcess, new_topic: Callable[[int], str], client: Client
 ) -> None:
-    """Clients fill a batch for one partition before they go to the next."""
+    """Clients fill a batch for one partition before they go to the next, which they draw: on a slow
+    machine Java's may send 600 records to two of three."""
     topic = new_topic(3)
     records = [Record(b"x" * 1000) for _ in range(600)]
-    client.produce(broker.bootstrap, topic, records)
-
-    spread = end_offsets(broker.bootstrap, topic, range(3))
-    assert sum(spread) == len(records)
+    spread, sent = [0], 0
+    while min(spread) == 0 and sent < TIMES * len(records):
+        client.produce(broker.bootstrap, topic, records)
+        sent += len(records)
+        spread = end_offsets(broker.bootstrap, topic, range(3))
+    assert sum(spread) == sent
     assert min(spread) > 0, spread
 
 
