@@ -4,19 +4,17 @@ librdkafka reports a wrong certificate or password only as a request without an 
 command first connects by itself, which costs a few round trips and gives the reason.
 """
 
-import os
 import socket
 import ssl
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from secrets import token_bytes
-from tempfile import NamedTemporaryFile
 
 from chiplog_cli import first_messages
 from chiplog_cli.errors import NotLetIn
 from chiplog_cli.security import Login, SaslMechanism, Security, Tls
+from chiplog_kube.pem_file import pem_file
 from chiplog_wire.scram import AuthenticationFailed, Mechanism, ScramClient, new_nonce, saslprep
 
 CLIENT_ID = "chiplog-cli"
@@ -133,7 +131,7 @@ def _context(tls: Tls) -> ssl.SSLContext:
     context.check_hostname = tls.checks_host
     if tls.certificate is not None:
         given = tls.certificate
-        with _in_a_file(given.chain + given.key) as path:
+        with pem_file((given.chain + given.key).encode()) as path:
             try:
                 context.load_cert_chain(path, password=given.key_password or "")
             except ssl.SSLError as error:
@@ -142,23 +140,6 @@ def _context(tls: Tls) -> ssl.SSLContext:
                     "check both, and the password of the key",
                 ) from error
     return context
-
-
-@contextmanager
-def _in_a_file(text: str) -> Iterator[str]:
-    """The path of a file with this text: Python reads keys only from files. On Linux it is on no
-    disk, and needs no directory that can be written to; elsewhere it has mode 0600, and is deleted
-    at once."""
-    if sys.platform == "linux":
-        with os.fdopen(os.memfd_create("key"), "w", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        with NamedTemporaryFile("w", suffix=".pem") as named:
-            named.write(text)
-            named.flush()
-            yield named.name
 
 
 def check_without_login(broker: BrokerSocket) -> None:

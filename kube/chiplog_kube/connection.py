@@ -9,8 +9,9 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol
+
+from chiplog_kube.pem_file import pem_file
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -129,11 +130,7 @@ class Connection:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if self.login and self.login.identity.pem:
-            # ssl reads certificates from files only.
-            with TemporaryDirectory() as folder:
-                path = Path(folder, "client.pem")
-                path.touch(mode=0o600)
-                path.write_bytes(self.login.identity.pem)
+            with pem_file(self.login.identity.pem) as path:
                 context.load_cert_chain(path)
         return context
 

@@ -1,10 +1,10 @@
 """What the operator shows to the brokers of each cluster, and which brokers it trusts."""
 
-import os
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from chiplog_kube.pem_file import pem_file
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.certificates.material import LeafMaterial
 
@@ -29,11 +29,8 @@ class OwnCertificate:
         # above it.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.load_verify_locations(cadata="".join(self.authorities))
-        # ssl reads certificates from files only; a key must not come to a disk.
-        with os.fdopen(os.memfd_create("operator"), "w", encoding="ascii") as file:
-            file.write(self.certificate + self.key)
-            file.flush()
-            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+        with pem_file((self.certificate + self.key).encode()) as path:
+            context.load_cert_chain(path)
         return context
 
 
