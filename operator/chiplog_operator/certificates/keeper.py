@@ -5,7 +5,7 @@ ask for with annotations, is seen within `READ_AGAIN_S`. Each time, and whenever
 their addresses change, it is decided what the Secrets should hold.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -150,7 +150,8 @@ class CertificateKeeper:
             held.decided_for = inputs
             reporters = Reporters.of(brokers, wanted=broker_ids)
             self._advance_authorities(held, cluster, reporters)
-            self._issue(held, cluster, broker_ids, brokers, addresses)
+            hosts = {one: hosts_of(cluster, one, brokers, addresses) for one in broker_ids}
+            self._issue(held, cluster, brokers, hosts, reporters)
             self._issue_own(held, cluster, reporters)
             held.certified = self._last[key] = self._certified(held, cluster, broker_ids, reporters)
         return held.certified
@@ -191,23 +192,23 @@ class CertificateKeeper:
         self,
         held: _Held,
         cluster: BrokerCluster,
-        broker_ids: Sequence[BrokerId],
         brokers: Mapping[BrokerId, Broker],
-        addresses: Mapping[str, str],
+        hosts_of_brokers: Mapping[BrokerId, frozenset[str]],
+        reporters: Reporters,
     ) -> None:
-        """Issue the certificates of brokers that are due."""
+        """Issue the certificates that are due of the brokers with these hosts."""
         now = self._clock.now()
         wish, ca = held.wishes.cluster_ca, held.found.cluster_ca
         if wish is None or ca is None:
             return
         servers = {
-            one: held.found.servers[one] for one in _kept(held.found.servers, broker_ids, brokers)
+            one: held.found.servers[one]
+            for one in _kept(held.found.servers, hosts_of_brokers, brokers)
         }
-        checked_by = Reporters.of(brokers, wanted=broker_ids).as_peers(are_with_clients=True)
+        checked_by = reporters.as_peers(are_with_clients=True)
         may_replace = may_issue(ca.facts, now, checked_by)
         asked = held.found.servers_requests if may_replace else frozenset()
-        for broker_id in broker_ids:
-            hosts = hosts_of(cluster, broker_id, brokers, addresses)
+        for broker_id, hosts in hosts_of_brokers.items():
             found = servers.get(broker_id)
             facts = None if found is None else found.facts
             why = why_issued(
@@ -293,7 +294,7 @@ def _key(cluster: BrokerCluster) -> ClusterKey:
 
 
 def _kept(
-    held: Iterable[BrokerId], broker_ids: Sequence[BrokerId], brokers: Mapping[BrokerId, Broker]
+    held: Iterable[BrokerId], broker_ids: Container[BrokerId], brokers: Mapping[BrokerId, Broker]
 ) -> list[BrokerId]:
     """The brokers whose certificates stay: all but those that are retired. A Broker object that is
     missing takes no certificate away from a broker that runs."""
