@@ -11,6 +11,7 @@ from chiplog_spark.source.options import (
     USERNAME,
 )
 from chiplog_spark.wire.access import Access, Login, Tls, addresses_of
+from chiplog_wire.security_protocol import SecurityProtocol
 
 
 def access_of(request: Request) -> Access:
@@ -39,8 +40,9 @@ def source_options(access: Access) -> dict[str, str]:
             MECHANISM: login.mechanism.value,
         }
     if tls is not None:
+        protocol = SecurityProtocol.SSL if login is None else SecurityProtocol.SASL_SSL
         found |= {
-            SECURITY_PROTOCOL: "SSL" if login is None else "SASL_SSL",
+            SECURITY_PROTOCOL: protocol.value,
             CA_FILE: tls.ca_file,
             CERTIFICATE_FILE: tls.certificate_file,
             KEY_FILE: tls.key_file,
