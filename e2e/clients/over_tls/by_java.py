@@ -41,7 +41,7 @@ class JavaOverTls(OverTls):
     def consume(self, tls: Tls, topic: str, count: int) -> list[bytes]:
         return [value.encode() for value in self._must("consume", tls, topic, str(count))]
 
-    def refusal(self, tls: Tls) -> str:
+    def refusal(self, tls: Tls, limit_s: int) -> str:
         outcome, *fields = self._ask("connect", tls)
         return "" if outcome == "ok" else " ".join(fields)
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from e2e.clients.by_kcat import Kcat
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import WRITE_LIMIT_S, Client, Record
-from e2e.clients.over_tls.client import CONNECT_LIMIT_S, ByClient, OverTls, Tls
+from e2e.clients.over_tls.client import ByClient, OverTls, Tls
 from e2e.clients.over_tls.files import openssl_conf
 from e2e.cluster.shell import CommandFailed, run
 from e2e.kafka import debian
@@ -36,10 +36,10 @@ class KcatOverTls(ByClient):
         with openssl(tls.version, self.directory):
             return super().consume(tls, topic, count)
 
-    def refusal(self, tls: Tls) -> str:
+    def refusal(self, tls: Tls, limit_s: int) -> str:
         # With its log, which has the reason.
         options = Kcat({**tls.files.librdkafka(), "log_level": 3}).options()
-        listing = ("-L", "-m", str(CONNECT_LIMIT_S), "-b", tls.bootstrap, *options)
+        listing = ("-L", "-m", str(limit_s), "-b", tls.bootstrap, *options)
         with openssl(tls.version, self.directory):
             try:
                 run(debian.program("kcat"), *listing)
@@ -60,8 +60,8 @@ class LibrdkafkaOverTls(OverTls):
         found: list[bytes] = self._call(consume_by_librdkafka, tls, topic, count)
         return found
 
-    def refusal(self, tls: Tls) -> str:
-        return str(self._call(refusal_of_librdkafka, tls))
+    def refusal(self, tls: Tls, limit_s: int) -> str:
+        return str(self._call(refusal_of_librdkafka, tls, limit_s))
 
     def _call(self, function: Callable[..., Any], tls: Tls, *arguments: object) -> Any:
         if tls.version is None:
@@ -85,7 +85,7 @@ def consume_by_librdkafka(tls: Tls, topic: str, count: int) -> list[bytes]:
     return [one.record.value or b"" for one in found]
 
 
-def refusal_of_librdkafka(tls: Tls) -> str:
+def refusal_of_librdkafka(tls: Tls, limit_s: int) -> str:
     """See `OverTls.refusal`."""
     errors: list[str] = []
     settings: dict[str, Any] = {
@@ -94,7 +94,7 @@ def refusal_of_librdkafka(tls: Tls) -> str:
         "error_cb": lambda error: errors.append(str(error)),
     }
     admin = AdminClient(settings)
-    deadline_s = time.monotonic() + CONNECT_LIMIT_S
+    deadline_s = time.monotonic() + limit_s
     while not any("handshake" in one for one in errors):
         try:
             admin.list_topics(timeout=0.1)

@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaConnectionError  # type: ignore[import-untyped]
 from e2e.clients.by_aiokafka import Aiokafka
 from e2e.clients.by_kafka_python import KafkaConsumer, KafkaError, KafkaPython
 from e2e.clients.client import Client
-from e2e.clients.over_tls.client import CONNECT_LIMIT_S, ByClient, Tls
+from e2e.clients.over_tls.client import ByClient, Tls
 
 
 class KafkaPythonOverTls(ByClient):
@@ -22,14 +22,14 @@ class KafkaPythonOverTls(ByClient):
     def client(self, tls: Tls) -> Client:
         return KafkaPython(tls.files.python(tls.version))
 
-    def refusal(self, tls: Tls) -> str:
+    def refusal(self, tls: Tls, limit_s: int) -> str:
         with logged("kafka") as lines, warnings.catch_warnings():
             # It never closes the sockets of refused connections: they are collected here.
             warnings.simplefilter("ignore", ResourceWarning)
             try:
                 KafkaConsumer(
                     bootstrap_servers=tls.bootstrap,
-                    bootstrap_timeout_ms=CONNECT_LIMIT_S * 1000,
+                    bootstrap_timeout_ms=limit_s * 1000,
                     **tls.files.python(tls.version),
                 ).close()
             except KafkaError as error:
@@ -45,7 +45,7 @@ class AiokafkaOverTls(ByClient):
     def client(self, tls: Tls) -> Client:
         return Aiokafka(tls.files.python(tls.version))
 
-    def refusal(self, tls: Tls) -> str:
+    def refusal(self, tls: Tls, limit_s: int) -> str:
         async def connect() -> None:
             consumer = AIOKafkaConsumer(
                 bootstrap_servers=tls.bootstrap, **tls.files.python(tls.version)

@@ -6,13 +6,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from ssl import TLSVersion
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Self
 
 from e2e.clients.client import Client, Record
 from e2e.clients.over_tls.files import TlsFiles
-
-CONNECT_LIMIT_S: Final = 1
-"""For so long a client tries to connect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +47,10 @@ class OverTls(ABC):
         """The first records of partition 0."""
 
     @abstractmethod
-    def refusal(self, tls: Tls) -> str:
-        """Why it cannot connect, in the client's own words; empty if it can."""
+    def refusal(self, tls: Tls, limit_s: int) -> str:
+        """Why it cannot connect, in the client's own words; empty if it can.
+
+        `limit_s` is how long it may try; clients that end by themselves ignore it."""
 
 
 class ByClient(OverTls):
