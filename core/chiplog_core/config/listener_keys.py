@@ -157,7 +157,6 @@ SSL_ENABLED_PROTOCOLS = ConfigKey(
     default=("TLSv1.2", "TLSv1.3"),
     choices=("TLSv1.2", "TLSv1.3"),
     needs_restart=True,
-    set_by="spec.listeners",
     doc="The versions of TLS that clients may use.",
 )
 SSL_PRINCIPAL_MAPPING_RULES = ConfigKey(

@@ -61,6 +61,11 @@ def test_a_listener_whose_clients_authenticate_says_whom_it_trusts(
     }
 
 
+def test_versions_of_tls_are_set_for_all_listeners(cluster_with: ClusterWith) -> None:
+    found = properties(cluster_with(listeners=[TLS], config={"ssl.enabled.protocols": "TLSv1.3"}))
+    assert found["ssl.enabled.protocols"] == "TLSv1.3"
+
+
 def test_a_broker_reads_it_without_a_problem(full_cluster: BrokerCluster) -> None:
     given = given_broker_config(properties(full_cluster), by_operator=True)
     assert given.problems == ()
