@@ -170,8 +170,8 @@ mutants: setup ## Mutate the rooms that carry the rules by machine; goes on wher
 	@$(BIN)/python -m e2e.mutants $(if $(ROOM),--room $(ROOM))
 
 .PHONY: sim-test
-sim-test: setup ## 100 seeds, those that failed once, one of each planted bug, and what the seeds reach
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m sim e2e/sim
+sim-test: setup ## Long form: 100 seeds, those that failed once, one of each planted bug, and what the seeds reach
+	FULL=1 $(BIN)/pytest --numprocesses=auto --dist=worksteal -m sim e2e/sim
 
 .PHONY: plans
 plans: setup ## Long form: every prefix of the plans of small clusters, and the times of large ones, a table

@@ -6,9 +6,13 @@ A lane is a pytest marker. Lanes of features that are not built yet are listed i
 
 import os
 import sys
+from collections.abc import Iterable
+from typing import TypeVar
 
 from e2e.cluster import tools
 from e2e.cluster.console import Refused
+
+T = TypeVar("T")
 
 # Lane -> what it shows. `make test` runs them all, `make check` none.
 LANES = {
@@ -21,7 +25,7 @@ LANES = {
     "main": "operator and brokers on Kubernetes: topics applied, records produced and consumed",
     "platform": "charts through their life, GitOps, policies, Prometheus and its alerts",
     "security": "users with certificates and passwords, what they may do, where secrets stand",
-    "sim": "100 simulated clusters, those that failed once, planted bugs, what they all reach",
+    "sim": "simulated clusters, those that failed once, planted bugs, what they all reach",
     "spark": "Spark jobs on data of real brokers; by themselves, and in their image on Kubernetes",
 }
 PLANNED = ("log", "repartition")
@@ -88,6 +92,11 @@ def arguments_for(lane: str, full: bool) -> tuple[str, ...]:
 def is_full() -> bool:
     """Whether FULL=1 asks for the long forms."""
     return os.environ.get("FULL", "") not in {"", "0"}
+
+
+def sample(items: Iterable[T], every: int) -> list[T]:
+    """All items for the long form; for the short form the first of each `every` items."""
+    return list(items)[:: 1 if is_full() else every]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from e2e.bench.experiments import EXPERIMENTS
 from e2e.bench.lines import LINES, Line
 from e2e.bench.memory import touch_free_memory
-from e2e.bench.paired import FULL, QUICK, Effort, Measured, NotMeasured, measure
+from e2e.bench.paired import FULL, QUICK, TRIAL, Effort, Measured, NotMeasured, measure
 from e2e.bench.report import table, worst, write_json
 from e2e.bench.rig import Rig, rig
 from e2e.clients.standalone import StandaloneBroker
@@ -30,6 +30,9 @@ app = typer.Typer(add_completion=False, help="Chiplog beside Apache Kafka, in on
 @app.command()
 def bench(
     quick: Annotated[bool, typer.Option(help="Fewer pairs and smaller measurements.")] = False,
+    trial: Annotated[
+        bool, typer.Option(help="Only see whether it runs: one pair, hardly any load.")
+    ] = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Run only this experiment; may be repeated.")
     ] = None,
@@ -44,7 +47,7 @@ def bench(
     ] = None,
 ) -> None:
     """Measure both brokers and print the table; exit status 0 even where goals are missed."""
-    effort = QUICK if quick else FULL
+    effort = TRIAL if trial else QUICK if quick else FULL
     ours: type[BrokerProcess] = KafkaBroker if control else StandaloneBroker
     try:
         names = chosen(only or [])
@@ -82,8 +85,9 @@ def run_all(
         f"{effort.rounds} pairs that count, after {effort.warm_ups} to warm up; "
         f"load average of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
     )
-    touched_gib = touch_free_memory() / 2**30
-    console.print(f"{touched_gib:.1f} GiB of free memory touched beforehand")
+    if effort is not TRIAL:
+        touched_gib = touch_free_memory() / 2**30
+        console.print(f"{touched_gib:.1f} GiB of free memory touched beforehand")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     results: dict[Line, Measured] = {}
     reasons: dict[str, str] = {}

@@ -31,6 +31,8 @@ class Effort:
 
 FULL = Effort(rounds=8, warm_ups=2, scale=1)
 QUICK = Effort(rounds=3, warm_ups=2, scale=0.3)
+TRIAL = Effort(rounds=1, warm_ups=0, scale=0.05)
+"""Shows that an experiment runs; what it measures means nothing."""
 FEW = Effort(rounds=3, warm_ups=0, scale=1)
 """For cells that take most of a minute, and that warming up does not make faster."""
 

@@ -10,7 +10,7 @@ import pytest
 from e2e.bench.lines import LINES
 from e2e.cluster.shell import CommandFailed, run
 
-BENCH = (sys.executable, "-m", "e2e.bench", "--quick")
+BENCH = (sys.executable, "-m", "e2e.bench", "--trial")
 
 
 @pytest.mark.clients

@@ -26,7 +26,7 @@ from e2e.lanes import is_full
 from e2e.loopback.cluster import SIZE
 from e2e.sim.checkers import check
 
-CUTS = int(os.environ.get("ALL_POWER_CUTS", "200" if is_full() else "5"))
+CUTS = int(os.environ.get("ALL_POWER_CUTS", "200" if is_full() else "3"))
 # So that the history of a run, which is in memory, does not grow without end.
 CUTS_A_RUN = 50
 FEWEST, MOST = 200, 2_000

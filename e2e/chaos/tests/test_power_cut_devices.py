@@ -25,7 +25,7 @@ from e2e.disks.file_systems import KINDS, refusal
 from e2e.lanes import is_full
 from e2e.loopback.cluster import SIZE
 
-CUTS = int(os.environ.get("DEVICE_CUTS", "50" if is_full() else "2"))
+CUTS = int(os.environ.get("DEVICE_CUTS", "50" if is_full() else "1"))
 PARTITIONS = 3
 FEWEST, MOST = 100, 600
 # Segments roll every few cuts, so that cuts meet rolls too.

@@ -9,6 +9,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 def test_go_tests_of_the_agent() -> None:
     # Vet reads the sources of all of Kubernetes, for minutes, to judge one small package.
-    printed = build.go("test", "-vet=off", "./cmd/agent")
+    # With -trimpath, as it is built: without, Go compiles all of Kubernetes once more.
+    printed = build.go("test", "-vet=off", "-trimpath", "./cmd/agent")
     # The first time, it tells before that what it downloads.
     assert printed.splitlines()[-1].startswith("ok"), printed

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from chiplog_wire.protocol.consumer_protocol import subscribed_topics
+from e2e.lanes import sample
 from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, Mix
 from e2e.sim.groups.assignments import assigned, assignment, in_ranges, subscription
 from e2e.sim.groups.habits import GroupHabits
@@ -40,7 +41,7 @@ def test_one_fault_of_groups_again_and_again(fault: str) -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("fault", sorted(OF_GROUPS))
+@pytest.mark.parametrize("fault", sample(sorted(OF_GROUPS), 3))
 def test_each_fault_of_groups(fault: str) -> None:
     mix = Mix(brokers=3, faults_s=60.0, every_s=10.0, weights={fault: 1.0}, groups=FEW)
     result = run_seed(3, mix)
@@ -49,7 +50,7 @@ def test_each_fault_of_groups(fault: str) -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("seed", AN_HOUR)
+@pytest.mark.parametrize("seed", sample(AN_HOUR, 2))
 def test_an_hour_of_groups_only(seed: int) -> None:
     """Together; the first runs of `make sim-groups`."""
     result = run_seed(seed, mix_of_groups(seed, GROUPS_S))

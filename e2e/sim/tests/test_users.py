@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from e2e.lanes import sample
 from e2e.sim.faults import OF_ACCOUNTS, Mix
 from e2e.sim.seed import FIRST_SECURED, Result, mix_from, mix_of, run_seed
 from e2e.sim.users.habits import UserHabits
@@ -55,7 +56,7 @@ def test_a_deny_does_not_wait_for_a_secret() -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("fault", sorted(OF_ACCOUNTS))
+@pytest.mark.parametrize("fault", sample(sorted(OF_ACCOUNTS), 2))
 def test_each_change_of_users(fault: str) -> None:
     result = run_seed(3, mix(fault, every_s=8.0, faults_s=60.0, brokers=2))
     assert sound(result)
@@ -70,7 +71,7 @@ def test_a_ca_is_replaced_step_by_step() -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("seed", range(FIRST_SECURED, FIRST_SECURED + 10))
+@pytest.mark.parametrize("seed", sample(range(FIRST_SECURED, FIRST_SECURED + 10), 4))
 def test_some_seeds_with_users(seed: int) -> None:
     assert run_seed(seed).anomalies == []
 
