@@ -24,7 +24,10 @@ WITHOUT_CLUSTER: Final = (
     "e2e/cluster/tests/test_agent_unit.py",
     "e2e/cluster/tests/test_spark_runner.py",
     "e2e/spark/tests/test_stock_",
-    *(f"e2e/sim/tests/test_{name}.py" for name in ("groups", "mutants", "reached", "seeds")),
+    *(
+        f"e2e/sim/tests/test_{name}.py"
+        for name in ("groups", "mutants", "reached", "seeds", "users")
+    ),
 )
 
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.main, pytest.mark.timeout(600)]
 
 NUMBERS = itertools.count(1)
 PARTITIONS = 3
-READS = 10_000
+READS = 10_000 if is_full() else 2_000
 BURSTS = 20 if is_full() else 5
 SHOWN_LIMIT_S = 1.0
 # A hang guard. The figure beside its limit is what is printed.
