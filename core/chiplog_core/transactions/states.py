@@ -70,6 +70,7 @@ class TransactionEvent(StrEnum):
     ABORTED = "the producer aborts"
     ABORTED_NOTHING = "the producer aborts without a transaction (second generation)"
     FENCED = "another producer initialises"
+    RESTARTED = "its producer initialises again"
     TIMED_OUT = "the transaction times out"
     WRITTEN = "all markers are written"
     EXPIRED = "the id has not been used for long"
@@ -82,6 +83,7 @@ TRANSITIONS: Final[Mapping[tuple[TransactionState, TransactionEvent], Transactio
     (_ONGOING, TransactionEvent.COMMITTED): _PREPARE_COMMIT,
     (_ONGOING, TransactionEvent.ABORTED): _PREPARE_ABORT,
     (_ONGOING, TransactionEvent.FENCED): _PREPARE_ABORT,
+    (_ONGOING, TransactionEvent.RESTARTED): _PREPARE_ABORT,
     (_ONGOING, TransactionEvent.TIMED_OUT): _PREPARE_ABORT,
     (_PREPARE_COMMIT, TransactionEvent.WRITTEN): _COMPLETE_COMMIT,
     (_PREPARE_ABORT, TransactionEvent.WRITTEN): _COMPLETE_ABORT,
