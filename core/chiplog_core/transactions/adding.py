@@ -9,7 +9,6 @@ from chiplog_core.transactions.codes import Code
 from chiplog_core.transactions.producer import NO_PRODUCER_ID, Producer
 from chiplog_core.transactions.requests import Add
 from chiplog_core.transactions.states import PREPARED, TransactionEvent, TransactionState, after
-from chiplog_core.transactions.stored import StoredTransaction
 
 
 def add(present: Present, request: Add, now_ms: int) -> Decision:
