@@ -80,7 +80,7 @@ class Coordinator:
         return record is not None
 
     def write_markers(self) -> None:
-        assert markers(self.stored)
+        assert markers(self.stored).producer == self.stored.producer
         self.store(completed(self.stored, self.now_ms))
 
     # ---- whole transactions
