@@ -42,6 +42,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "survivors": mutation_scores.survivors,
     },
     "groups.md": {"states": pictures.group_transitions},
+    "transactions.md": {"states": pictures.transaction_transitions},
     "verification.md": {"spark-conf": spark_conf.part},
 }
 """The functions that write parts of pages, by page and by the part's name."""

@@ -1,11 +1,14 @@
 """The pictures of the documentation, and of which pages they are: what is drawn, and where."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from enum import StrEnum
+from typing import Final, TypeVar
 
 from chiplog_core.groups.states import TRANSITIONS, GroupEvent
 from chiplog_core.model.group_status import GroupState
 from chiplog_core.naming import ports
+from chiplog_core.transactions.states import TRANSITIONS as TRANSACTION_TRANSITIONS
+from chiplog_core.transactions.states import TransactionEvent, TransactionState
 from docs.drawing import Arrow, Box, Message, boxes, sequence
 from docs.tables import table
 
@@ -146,13 +149,113 @@ _NUMBERS_AT: Final[Mapping[tuple[GroupState, GroupState], tuple[int, int]]] = {
 }
 
 
-def arrows() -> dict[tuple[GroupState, GroupState], list[GroupEvent]]:
-    """The events that lead from one state of a group to another, by both states, from the
-    coordinator's own table of transitions."""
-    found: dict[tuple[GroupState, GroupState], list[GroupEvent]] = {}
-    for (before, happening), state in TRANSITIONS.items():
+_TRANSACTION_PLACES: Final[Mapping[TransactionState, tuple[int, int]]] = {
+    TransactionState.EMPTY: (20, 40),
+    TransactionState.ONGOING: (320, 40),
+    TransactionState.PREPARE_COMMIT: (620, 40),
+    TransactionState.COMPLETE_COMMIT: (620, 200),
+    TransactionState.PREPARE_ABORT: (320, 200),
+    TransactionState.COMPLETE_ABORT: (320, 360),
+    TransactionState.DEAD: (20, 360),
+}
+_Way = tuple[tuple[tuple[int, int], ...], tuple[int, int]]
+"""The points of an arrow, and where its number stands."""
+_TRANSACTION_WAYS: Final[Mapping[tuple[TransactionState, TransactionState], _Way]] = {
+    (TransactionState.EMPTY, TransactionState.EMPTY): (
+        ((70, 40), (70, 14), (160, 14), (160, 40)),
+        (115, 30),
+    ),
+    (TransactionState.EMPTY, TransactionState.ONGOING): (((210, 63), (320, 63)), (265, 56)),
+    (TransactionState.ONGOING, TransactionState.ONGOING): (
+        ((370, 40), (370, 14), (460, 14), (460, 40)),
+        (415, 30),
+    ),
+    (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT): (
+        ((510, 55), (620, 55)),
+        (575, 48),
+    ),
+    (TransactionState.ONGOING, TransactionState.PREPARE_ABORT): (
+        ((415, 86), (415, 200)),
+        (402, 148),
+    ),
+    (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT): (
+        ((715, 86), (715, 200)),
+        (730, 148),
+    ),
+    (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT): (
+        ((395, 246), (395, 360)),
+        (382, 308),
+    ),
+    (TransactionState.EMPTY, TransactionState.PREPARE_ABORT): (
+        ((190, 86), (330, 200)),
+        (272, 138),
+    ),
+    (TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_ABORT): (
+        ((620, 223), (510, 223)),
+        (590, 216),
+    ),
+    (TransactionState.COMPLETE_ABORT, TransactionState.PREPARE_ABORT): (
+        ((435, 360), (435, 246)),
+        (450, 308),
+    ),
+    (TransactionState.COMPLETE_COMMIT, TransactionState.EMPTY): (
+        ((810, 223), (825, 223), (825, 6), (40, 6), (40, 40)),
+        (265, 20),
+    ),
+    (TransactionState.COMPLETE_ABORT, TransactionState.EMPTY): (
+        ((330, 360), (130, 86)),
+        (190, 190),
+    ),
+    (TransactionState.COMPLETE_COMMIT, TransactionState.ONGOING): (
+        ((650, 200), (490, 86)),
+        (625, 165),
+    ),
+    (TransactionState.COMPLETE_ABORT, TransactionState.ONGOING): (
+        ((510, 376), (550, 376), (550, 76), (510, 76)),
+        (564, 308),
+    ),
+    (TransactionState.EMPTY, TransactionState.DEAD): (((60, 86), (60, 360)), (46, 228)),
+    (TransactionState.COMPLETE_COMMIT, TransactionState.DEAD): (
+        ((715, 246), (715, 430), (115, 430), (115, 406)),
+        (415, 424),
+    ),
+    (TransactionState.COMPLETE_ABORT, TransactionState.DEAD): (
+        ((320, 388), (210, 388)),
+        (265, 381),
+    ),
+}
+
+_State = TypeVar("_State", bound=StrEnum)
+_Event = TypeVar("_Event", bound=StrEnum)
+
+
+def _arrows(
+    transitions: Mapping[tuple[_State, _Event], _State],
+) -> dict[tuple[_State, _State], list[_Event]]:
+    """The events that lead from one state to another, by both states."""
+    found: dict[tuple[_State, _State], list[_Event]] = {}
+    for (before, happening), state in transitions.items():
         found.setdefault((before, state), []).append(happening)
     return found
+
+
+def _arrow_table(found: Mapping[tuple[_State, _State], list[_Event]]) -> str:
+    """The table of the transitions that the numbers in a picture of states stand for."""
+    rows = [
+        (str(number), before.value, after.value, "; ".join(happenings))
+        for number, ((before, after), happenings) in enumerate(found.items(), start=1)
+    ]
+    return table(("", "From", "To", "When"), rows)
+
+
+def arrows() -> dict[tuple[GroupState, GroupState], list[GroupEvent]]:
+    """The arrows between the states of a group, from the coordinator's own table."""
+    return _arrows(TRANSITIONS)
+
+
+def transaction_arrows() -> dict[tuple[TransactionState, TransactionState], list[TransactionEvent]]:
+    """The arrows between the states of a transaction, from the coordinator's own table."""
+    return _arrows(TRANSACTION_TRANSITIONS)
 
 
 def group_states() -> str:
@@ -167,13 +270,27 @@ def group_states() -> str:
     return boxes(830, 316, content)
 
 
-def group_transitions() -> str:
-    """The table of the transitions that the numbers in the picture of the states stand for."""
-    rows = [
-        (str(number), before.value, after.value, "; ".join(happenings))
-        for number, ((before, after), happenings) in enumerate(arrows().items(), start=1)
+def transaction_states() -> str:
+    """The picture of a transaction's states. Its arrows have the numbers of
+    `transaction_transitions`."""
+    content: list[Box | Arrow] = [
+        Box(*place, *_SIZE, state.value, fill="ours")
+        for state, place in _TRANSACTION_PLACES.items()
     ]
-    return table(("", "From", "To", "When"), rows)
+    for number, way in enumerate(transaction_arrows(), start=1):
+        points, number_at = _TRANSACTION_WAYS[way]
+        content.append(Arrow(points, str(number), number_at))
+    return boxes(840, 446, content)
+
+
+def group_transitions() -> str:
+    """The transitions of a group that the numbers in its picture stand for."""
+    return _arrow_table(arrows())
+
+
+def transaction_transitions() -> str:
+    """The transitions of a transaction that the numbers in its picture stand for."""
+    return _arrow_table(transaction_arrows())
 
 
 PICTURES: Final[Mapping[str, Callable[[], str]]] = {
@@ -181,5 +298,6 @@ PICTURES: Final[Mapping[str, Callable[[], str]]] = {
     "images/acknowledgement.svg": acknowledgement,
     "images/failover.svg": failover,
     "images/group-states.svg": group_states,
+    "images/transaction-states.svg": transaction_states,
 }
 """The functions that draw pictures, by the file's path in the docs directory."""

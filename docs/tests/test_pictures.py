@@ -1,10 +1,13 @@
 """The pictures are whole, and have everything that they are drawn from."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
 from chiplog_core.groups.states import TRANSITIONS
+from chiplog_core.transactions.states import TRANSITIONS as TRANSACTION_TRANSITIONS
 from chiplog_core.validate.unbuilt import UNBUILT
 from docs import pictures, unbuilt
 from docs.drawing import Box, boxes
@@ -34,15 +37,28 @@ def test_a_picture_reads_and_nothing_is_outside_of_it(name: str) -> None:
             assert (0 <= x <= width, 0 <= y <= height) == (True, True), point
 
 
-def test_every_transition_of_a_group_is_drawn_and_named() -> None:
-    numbers = {one.text for one in read(pictures.group_states()).iter(f"{SVG}text")}
-    lines = pictures.group_transitions().splitlines()
+STATES: Mapping[str, tuple[Callable[[], str], Callable[[], str], Mapping[Any, str]]] = {
+    "group": (pictures.group_states, pictures.group_transitions, TRANSITIONS),
+    "transaction": (
+        pictures.transaction_states,
+        pictures.transaction_transitions,
+        TRANSACTION_TRANSITIONS,
+    ),
+}
 
-    assert len(lines) == 2 + len(pictures.arrows())
-    for number, (before, after) in enumerate(pictures.arrows(), start=1):
+
+@pytest.mark.parametrize("name", STATES)
+def test_every_transition_is_drawn_and_named(name: str) -> None:
+    picture, transitions_table, transitions = STATES[name]
+    numbers = {one.text for one in read(picture()).iter(f"{SVG}text")}
+    lines = transitions_table().splitlines()
+    ways = dict.fromkeys((before, after) for (before, _), after in transitions.items())
+
+    assert len(lines) == 2 + len(ways)
+    for number, (before, after) in enumerate(ways, start=1):
         assert str(number) in numbers
         assert lines[number + 1].startswith(f"| {number} | {before} | {after} |")
-    for (before, happening), after in TRANSITIONS.items():
+    for (before, happening), after in transitions.items():
         assert any(f"| {before} | {after} |" in line and happening in line for line in lines)
 
 
