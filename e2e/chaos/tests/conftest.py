@@ -35,12 +35,16 @@ def broker_cluster() -> str:
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> None:
+def quiet() -> Iterator[None]:
     """Silence kafka-python, so that its open sockets are closed soon.
 
     pytest keeps log records, with the frames of their errors, and so the sockets in those frames.
     """
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    logger = logging.getLogger("kafka")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(before)
 
 
 @pytest.fixture(scope="module")

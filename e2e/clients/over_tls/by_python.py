@@ -77,10 +77,13 @@ def logged(name: str) -> Iterator[list[str]]:
                 lines.extend(map(str, chain_of(one)))
 
     handler, logger = Keep(logging.WARNING), logging.getLogger(name)
+    level = logger.level
     logger.addHandler(handler)
+    logger.setLevel(logging.WARNING)
     try:
         yield lines
     finally:
+        logger.setLevel(level)
         logger.removeHandler(handler)
 
 
