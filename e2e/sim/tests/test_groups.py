@@ -41,7 +41,7 @@ def test_one_fault_of_groups_again_and_again(fault: str) -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("fault", sample(sorted(OF_GROUPS), 3))
+@pytest.mark.parametrize("fault", sample(sorted(OF_GROUPS), 6))
 def test_each_fault_of_groups(fault: str) -> None:
     mix = Mix(brokers=3, faults_s=60.0, every_s=10.0, weights={fault: 1.0}, groups=FEW)
     result = run_seed(3, mix)

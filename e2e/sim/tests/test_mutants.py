@@ -26,7 +26,7 @@ def test_a_planted_bug_is_seen_and_nothing_without_it(name: str) -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize(("name", "seed"), sample(OTHERS, 3))
+@pytest.mark.parametrize(("name", "seed"), sample(OTHERS, 6))
 def test_the_stored_seed_still_shows_the_bug(name: str, seed: int) -> None:
     assert shown(named(name), seed)[0]
 

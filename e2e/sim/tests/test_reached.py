@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.lanes import is_full
 from e2e.sim.reached import (
     LEFT_OUT,
     OPERATORS_LOOP,
@@ -20,6 +21,7 @@ from e2e.sim.reached import (
 
 
 @pytest.mark.sim
+@pytest.mark.skipif(not is_full(), reason="many seeds, some minutes: long form, `make sim-test`")
 @pytest.mark.timeout(1800)
 def test_seeds_reach_most_of_the_code() -> None:
     """In a process of its own: what runs at import counts, too."""

@@ -100,7 +100,7 @@ def test_readers_in_the_racks_of_followers_see_what_is_acknowledged_and_nothing_
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("fault", sample(sorted(cascades.ACTS), 2))
+@pytest.mark.parametrize("fault", sample(sorted(cascades.ACTS), 4))
 def test_one_sequence_again_and_again(fault: str) -> None:
     mix = Mix(replicas=3, faults_s=SHORT_S, every_s=8.0, weights={fault: 1.0})
     result = run_seed(2, mix)
@@ -276,7 +276,7 @@ def test_another_seed_does_something_else() -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize(("seed", "mix"), sample(kept_seeds(), 3))
+@pytest.mark.parametrize(("seed", "mix"), sample(kept_seeds(), 6))
 def test_seeds_that_failed_once(seed: int, mix: Mix) -> None:
     assert run_seed(seed, mix).anomalies == []
 
@@ -300,7 +300,7 @@ def test_what_is_kept_of_a_seed_is_the_same_seed() -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("seed", sample(range(1, 101), 4))
+@pytest.mark.parametrize("seed", sample(range(1, 101), 10))
 def test_one_of_many_seeds(seed: int) -> None:
     """The first of those that `make sim` runs."""
     assert run_seed(seed).anomalies == []
@@ -311,7 +311,7 @@ def test_one_of_many_seeds(seed: int) -> None:
     "seed",
     [
         *sample(range(FIRST_MOVING, FIRST_MOVING + 6), 3),
-        *sample(range(FIRST_STEPPING, FIRST_STEPPING + 20), 4),
+        *sample(range(FIRST_STEPPING, FIRST_STEPPING + 20), 6),
         *sample(range(FIRST_UPKEEP, FIRST_UPKEEP + 5), 3),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_deny_does_not_wait_for_a_secret() -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("fault", sample(sorted(OF_ACCOUNTS), 2))
+@pytest.mark.parametrize("fault", sample(sorted(OF_ACCOUNTS), 4))
 def test_each_change_of_users(fault: str) -> None:
     result = run_seed(3, mix(fault, every_s=8.0, faults_s=60.0, brokers=2))
     assert sound(result)
@@ -71,7 +71,7 @@ def test_a_ca_is_replaced_step_by_step() -> None:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("seed", sample(range(FIRST_SECURED, FIRST_SECURED + 10), 4))
+@pytest.mark.parametrize("seed", sample(range(FIRST_SECURED, FIRST_SECURED + 10), 5))
 def test_some_seeds_with_users(seed: int) -> None:
     assert run_seed(seed).anomalies == []
 
