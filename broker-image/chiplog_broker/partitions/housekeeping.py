@@ -97,11 +97,13 @@ class Housekeeping:
         await asyncio.gather(*self._loops, *self._running, return_exceptions=True)
 
     async def run_frequent_tasks(self) -> None:
-        """Run the tasks that must not be late: measure the disk, flush, check replicas, scrub."""
+        """Run the tasks that must not be late: measure the disk, flush, remove deleted files,
+        check replicas, scrub."""
         self._directory.free_space.configure(setting(self._config, keys.DISK_RESERVE_BYTES))
         self._replicas.check_free_space()
         await self._apply_retention_early()
         await self.flush()
+        self._directory.remove_due_files()
         self._replicas.check_catch_up_goals()
         await self.scrub()
 

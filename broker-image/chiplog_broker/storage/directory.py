@@ -300,6 +300,22 @@ class LogDirectory:
         due = [log for log in self.logs.values() if log.flush_is_due(now_ms)]
         await _in_groups(log.flush() for log in due)
 
+    def remove_due_files(self) -> None:
+        """Remove the files of replicas and segments that were deleted at least
+        `file.delete.delay.ms` ago. To be called often: until then they take space.
+
+        If the volume is short of space, files are removed without a delay: a reader that has a file
+        open can still read it.
+        """
+        passed_ms = _END_OF_TIME_MS if self.free_space.is_short else self._clock.now_ms()
+        for retired in [entry for entry in self._retired if entry.remove_at_ms <= passed_ms]:
+            self._retired.remove(retired)
+            retired.log.release()
+            if retired.directory is not None:
+                self._disk.remove(retired.directory)
+        for log in self.logs.values():
+            log.remove_expired_files(passed_ms)
+
     def forget_idle_producers(self, expiration_ms: int) -> None:
         """Remove producers from each log that have not written to it for this long."""
         for log in self.logs.values():
@@ -309,19 +325,12 @@ class LogDirectory:
         """Flush, apply retention, and remove files after their delay.
 
         `high_watermarks` has the high watermark of each replica that is served: retention deletes
-        only records below it. If the volume is short of space, files are removed without a delay: a
-        reader that has a file open can still read it.
+        only records below it.
         """
         with suppress(DiskFullError):  # the next steps may free space
             await self.flush_due()
         now_ms = self._clock.now_ms()
-        # Files whose time of removal is not later than this are removed.
-        passed_ms = _END_OF_TIME_MS if self.free_space.is_short else now_ms
-        for retired in [entry for entry in self._retired if entry.remove_at_ms <= passed_ms]:
-            self._retired.remove(retired)
-            retired.log.release()
-            if retired.directory is not None:
-                self._disk.remove(retired.directory)
+        self.remove_due_files()
         full: DiskFullError | None = None
         for partition, log in list(self.logs.items()):
             high_watermark = high_watermarks.get(partition)
@@ -331,7 +340,7 @@ class LogDirectory:
                     await log.enforce_retention(high_watermark, now_ms)
                 except DiskFullError as error:  # the next logs may free space
                     full = error
-            log.remove_expired_files(passed_ms)
+        self.remove_due_files()
         await self.damage.store()
         if full is not None:
             raise full

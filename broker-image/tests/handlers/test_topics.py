@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.conftest import Client, Kit
 
 OK = ErrorCode.none
+HANG_GUARD_S = 30
 
 
 async def delete(client: "Client", *topics: tuple[str | None, UUID | None]) -> list[ErrorCode]:
@@ -334,5 +335,22 @@ def test_a_topic_is_requested_by_its_id(kit: "Kit", version: int, name: str | No
             assert (found.error_code, found.name, found.topic_id) == (OK, "orders", known)
             assert (missing.error_code, missing.topic_id) == (ErrorCode.unknown_topic_id, unknown)
             assert await client.users_topics() == ["orders"]
+
+    kit.run(scenario)
+
+
+def test_a_deleted_topic_frees_its_space_after_the_delay(kit: "Kit") -> None:
+    """Not only when retention is applied, every five minutes."""
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders", 1, file_delete_delay_ms="0")
+            await client.produce("orders", kit.batch(b"x"))
+            await client.delete("orders")
+            for _ in range(HANG_GUARD_S * 10):
+                if not list(kit.directory.glob("data/orders-*")):
+                    return
+                await asyncio.sleep(0.1)
+            pytest.fail("the files are still there")
 
     kit.run(scenario)
