@@ -49,7 +49,10 @@ class Result:
         assert not self.missed, (
             f"the run is invalid: the checkers do not report the planted {set(self.missed)}"
         )
-        assert not self.anomalies, f"{len(self.anomalies)} anomalies: {self.anomalies[:5]}"
+        assert not self.anomalies, (
+            f"{len(self.anomalies)} anomalies: {self.anomalies[:5]}; "
+            f"what clients gave up, the likely cause: {self.errors[:5]}"
+        )
         found = self.group_anomalies
         assert not found, f"{len(found)} anomalies of groups: {found[:5]}"
         assert not self.errors, (
