@@ -108,7 +108,7 @@ def judged(
 
     `volumes` is broker id -> its data volume. They must have `replicas` of the topic's partitions;
     by default, one of each partition. If there are anomalies, the history is written to
-    `directory`.
+    `directory`, and what clients reported.
     """
     ledger = load.ledger
     load.history.replicas.extend(replicas_in(volumes, ledger.topic, ledger.partitions))
@@ -117,6 +117,8 @@ def judged(
     anomalies = check(load.history)
     if anomalies:
         keep(load.history, directory / "history.jsonl")
+        said = [*ledger.errors, "", *ledger.disturbances]
+        (directory / "errors-and-disturbances.txt").write_text("\n".join(said))
     group_anomalies = check_groups(ledger.groups, load.history)
     if group_anomalies:
         keep_groups(ledger.groups, directory / "groups.jsonl")
