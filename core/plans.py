@@ -30,7 +30,7 @@ from chiplog_core.model.actions import RestartPod
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import Settings
-from tests.planner.objects import of_users, partitions_of, topic
+from tests.planner.objects import internal_topics, of_users, partitions_of, topic
 from tests.planner.pending import Pending, small
 from tests.rebalance.large import KINDS, large_world
 
@@ -45,7 +45,7 @@ BROKERS: Final = 50
 TOPICS: Final = 50
 PARTITIONS_PER_TOPIC: Final = 100
 REPLICAS: Final = 3
-OFFSETS: Final = {"offsets.topic.num.partitions": 50, "offsets.topic.replication.factor": 3}
+OFFSETS: Final = internal_topics(partitions=50, replicas=3)
 
 T = TypeVar("T")
 

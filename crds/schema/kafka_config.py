@@ -16,9 +16,13 @@ from chiplog_core.config.value_types import ConfigType
 from crds.schema.rules import Rule
 
 MAX_VALUE_LENGTH = 1_024
-WHOLE_NUMBER = "type(self) == int || self.matches(r'^[+-]?\\d{1,19}$')"
-"""A CEL rule for whole numbers. It is short, because the API server assumes values of three
-megabytes when it estimates the costs of rules, and refuses expensive ones."""
+WHOLE_NUMBER = "type(self) == int || self.matches(r'^[+-]?\\d+$')"
+"""A CEL rule for whole numbers. The API server assumes values of three megabytes when it estimates
+the costs of rules, multiplies that by a quarter of the length of the regular expression, rounded
+up, and refuses a kind whose rules are too expensive together. So it is short, and `maxLength`
+limits the digits."""
+WHOLE_NUMBER_LENGTH = 19
+"""As many digits as the largest number has. No key allows a negative number as long as that."""
 UNITS = {
     ".ms": (" of milliseconds", "604800000 for seven days"),
     ".seconds": (" of seconds", "604800 for seven days"),
@@ -69,6 +73,7 @@ def _value_schema(key: ConfigKey[Any]) -> dict[str, Any]:
             return {
                 "x-kubernetes-int-or-string": True,
                 "anyOf": [{"type": "integer"}, {"type": "string"}],
+                "maxLength": WHOLE_NUMBER_LENGTH,
                 # The API server limits the total cost of a kind's rules. So Chiplog's own keys,
                 # which nobody copies from Kafka's documentation, only have a pattern, whose error
                 # message shows the regular expression.

@@ -1,5 +1,6 @@
 """The definitions: up to date, bounded everywhere, and useful to `kubectl explain`."""
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from crds.schema.kinds import DEFINITIONS
 
 KINDS = [pytest.param(definition, id=definition.model.KIND.kind) for definition in DEFINITIONS]
 Schema = dict[str, Any]
+LONGEST_TEXT, COST_LIMIT = 3 << 20, 100_000_000
+"""Of the API server: bytes of a request, and the estimated cost of all rules of a kind."""
 
 
 def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
@@ -95,6 +98,19 @@ def test_every_rule_says_what_to_do(definition: Definition) -> None:
         for rule in node.get("x-kubernetes-validations", ()):
             assert re.search("must|cannot|:", rule["message"]), f"{path}: {rule['message']}"
             assert len(rule["message"]) <= 250, path
+
+
+@pytest.mark.parametrize("definition", KINDS)
+def test_the_rules_of_all_configuration_keys_are_cheap_together(definition: Definition) -> None:
+    """As the API server estimates them: it takes a number or text for a text of three megabytes,
+    whatever its `maxLength` is, and refuses a kind whose rules cost too much."""
+    cost = 0
+    for _, node in own_nodes(definition):
+        for rule in node.get("x-kubernetes-validations", ()):
+            found = re.search(r"matches\(r?'(.*)'\)", rule["rule"])
+            if found and "x-kubernetes-int-or-string" in node:
+                cost += LONGEST_TEXT // 10 * math.ceil(len(found[1]) / 4)
+    assert cost < COST_LIMIT * 8 // 10
 
 
 @pytest.mark.parametrize("definition", KINDS)

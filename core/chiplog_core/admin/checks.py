@@ -17,7 +17,7 @@ from chiplog_core.config.effective import TopicConfig
 from chiplog_core.config.given import given_topic_config
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC, MAX_REPLICAS
-from chiplog_core.topic_name import is_internal
+from chiplog_core.topic_name import TRANSACTION_STATE, is_internal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +123,15 @@ def check_not_internal(name: str) -> None:
     internal topics.
 
     Apache Kafka's controller checks only the client's permission. But more partitions would move
-    every group to another coordinator (KIP-1268), and a deletion would delete all committed
-    offsets.
+    every group or transactional id to another coordinator (KIP-1268), and a deletion would delete
+    all committed offsets, or what was decided about transactions.
     """
     if is_internal(name):
+        keys = "transaction.state.log.*" if name == TRANSACTION_STATE else "offsets.topic.*"
         raise Refused(
             Code.INVALID_TOPIC_EXCEPTION,
             f"{name} is an internal topic, which clients cannot change or delete: change the "
-            "offsets.topic.* keys of the brokers' configuration",
+            f"{keys} keys of the brokers' configuration",
         )
 
 

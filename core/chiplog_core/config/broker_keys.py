@@ -19,6 +19,7 @@ from chiplog_core.config.listener_keys import (
     key_of_one_listener,
 )
 from chiplog_core.config.topic_keys import KIB, MIB, TOPIC_KEYS
+from chiplog_core.config.transaction_keys import TRANSACTION_KEYS
 from chiplog_core.config.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, PRINCIPALS, STRING
 from chiplog_core.durations import DAY_MS, MINUTE_MS, SECOND_MS
 from chiplog_core.ids import MAX_BROKER_ID, MAX_INT32, MAX_INT64
@@ -531,6 +532,7 @@ BROKER_KEYS = KeyTable(
         OFFSETS_TOPIC_REPLICATION_FACTOR,
         OFFSETS_TOPIC_SEGMENT_BYTES,
         OFFSET_METADATA_MAX_BYTES,
+        *TRANSACTION_KEYS,
         GROUP_INITIAL_REBALANCE_DELAY_MS,
         GROUP_MIN_SESSION_TIMEOUT_MS,
         GROUP_MAX_SESSION_TIMEOUT_MS,

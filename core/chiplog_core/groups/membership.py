@@ -170,6 +170,21 @@ class Membership:
         self._group.renew(member, now_ms)
         return Code.NONE
 
+    def check_transactional_commit(self, identity: Identity) -> Code:
+        """NONE if this client may commit offsets in a transaction now, else the error code.
+
+        As in Kafka, a client that sends neither member nor generation may always do so, because
+        TxnOffsetCommit has had them only since version 3 (KIP-447): the transaction fences it. A
+        member may commit in every phase of a rebalance, and does not renew its session by it.
+        """
+        is_anonymous = identity.generation < 0 and not identity.member_id
+        if is_anonymous and identity.group_instance_id is None:
+            return Code.NONE
+        if identity.generation < 0 and self._not_abandoned.state is GroupState.EMPTY:
+            return Code.NONE
+        member = self._member(identity)
+        return member if isinstance(member, Code) else Code.NONE
+
     def advance(self, now_ms: int) -> tuple[Effect, ...]:
         """End the sessions and phases whose time is over."""
         group = self._not_abandoned

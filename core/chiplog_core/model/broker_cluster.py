@@ -247,15 +247,15 @@ class BrokerClusterSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsTopicStatus:
-    """The topic in which groups keep their offsets."""
+class InternalTopicStatus:
+    """An internal topic, which the operator creates with the cluster."""
 
-    topic_id: Annotated[TopicId, "Kafka's id of the topic __consumer_offsets."]
+    topic_id: Annotated[TopicId, "Kafka's id of the topic."]
     partitions: Annotated[
-        int, "Number of partitions of __consumer_offsets.", Range(1, MAX_PARTITIONS_PER_TOPIC)
+        int, "Number of partitions of the topic.", Range(1, MAX_PARTITIONS_PER_TOPIC)
     ]
     replicas: Annotated[
-        int, "Number of replicas of each partition of __consumer_offsets.", Range(1, MAX_REPLICAS)
+        int, "Number of replicas of each partition of the topic.", Range(1, MAX_REPLICAS)
     ]
 
 
@@ -341,10 +341,15 @@ class BrokerClusterStatus:
         Range(0, MAX_INT32),
     ] = None
     consumer_offsets: Annotated[
-        OffsetsTopicStatus | None,
+        InternalTopicStatus | None,
         "The topic __consumer_offsets, in which groups keep their offsets. The operator "
         "needs the topic's id to find the topic on the brokers' disks if its "
         "PartitionMap is lost.",
+    ] = None
+    transaction_state: Annotated[
+        InternalTopicStatus | None,
+        "The topic __transaction_state, in which coordinators keep transactions. The operator "
+        "needs the topic's id as it needs that of consumerOffsets.",
     ] = None
     auto_rebalance: Annotated[
         AutoRebalanceStatus | None,

@@ -57,6 +57,9 @@ class Check(StrEnum):
     KEY_PLACEMENT = "KeyPlacement"
     COMPACTION_ORDER = "CompactionOrder"
     TIMESTAMP = "Timestamp"
+    TRANSACTION_MARKER = "TransactionMarker"
+    LAST_STABLE_OFFSET = "LastStableOffset"
+    TRANSACTION_INDEX = "TransactionIndex"
 
 
 REPAIRABLE = frozenset(

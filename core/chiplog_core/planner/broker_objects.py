@@ -37,7 +37,7 @@ from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.placement.scale_in_room import being_removed, room_problems
 from chiplog_core.planner.volumes.rebuild_requests import RebuildRequests, next_to_rebuild
 from chiplog_core.problems import Problem
-from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_core.topic_name import is_internal
 
 ADMISSION_WEIGHT = 1_000_000
 """Writes that admit or fence a broker come before those of all maps: whole brokers wait for
@@ -226,13 +226,13 @@ def _assigned_to(
 def _too_many_replicas(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]:
     """The problem that a topic has more replicas than brokers would be left.
 
-    `__consumer_offsets` gets fewer replicas by itself.
+    Internal topics get fewer replicas by themselves.
     """
     wanted = cluster.spec.replicas
     too_large = sorted(
         (name, replicas)
         for name, partition_map in world.maps.items()
-        if name != CONSUMER_OFFSETS and (replicas := _most_replicas(partition_map.spec)) > wanted
+        if not is_internal(name) and (replicas := _most_replicas(partition_map.spec)) > wanted
     )
     if not too_large:
         return ()

@@ -37,8 +37,8 @@ from chiplog_core.planner.rolls.restart_requests import requests_for_all
 from chiplog_core.planner.rolls.roll_gate import find_gate
 from chiplog_core.planner.rolls.rollout import Rollout, RollScene, plan_rollout
 from chiplog_core.planner.topics.adoption import find_orphans
+from chiplog_core.planner.topics.internal_topics import internal_topic_verdicts
 from chiplog_core.planner.topics.maps_plan import Situation
-from chiplog_core.planner.topics.offsets_topic import offsets_verdicts
 from chiplog_core.planner.topics.ownership import find_owners
 from chiplog_core.planner.topics.topic_maps import MapPlanner
 from chiplog_core.planner.topics.topic_reports import topic_reports
@@ -94,7 +94,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         counts=counts,
         rollout=rollout,
         rebuild_refusals=rebuilds.refusals,
-        offsets_topic_verdicts=tuple(offsets_verdicts(situation, maps, counts.of_topic)),
+        internal_topic_verdicts=tuple(internal_topic_verdicts(situation, maps, counts.of_topic)),
     )
     actions: list[Action] = [*brokers_plan.actions, *maps.actions, *admin.writes]
     actions += metadata_changes(world, settings)

@@ -9,6 +9,7 @@ from chiplog_core.transactions.codes import Code
 from chiplog_core.transactions.producer import NO_PRODUCER_ID, Producer
 from chiplog_core.transactions.requests import Add
 from chiplog_core.transactions.states import PREPARED, TransactionEvent, TransactionState, after
+from chiplog_core.transactions.stored import SECOND_GENERATION
 
 
 def add(present: Present, request: Add, now_ms: int) -> Decision:
@@ -25,7 +26,10 @@ def add(present: Present, request: Add, now_ms: int) -> Decision:
     stored = present.stored
     is_ongoing = stored.state is TransactionState.ONGOING
     if request.partitions <= stored.partitions and (is_ongoing or not request.partitions):
-        return Decision(Answer(Code.NONE))
+        # In the second generation an answer that is too old does no harm: the partition has a
+        # marker with a higher epoch, and refuses the records.
+        is_first = request.transaction_version < SECOND_GENERATION
+        return Decision(Answer(Code.NONE), repeats=is_first)
     record = replace(
         stored,
         state=after(stored.state, TransactionEvent.ADDED),

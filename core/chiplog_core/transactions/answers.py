@@ -1,12 +1,23 @@
 """What a request finds, and what is decided about it."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from chiplog_core.groups.at import At
 from chiplog_core.transactions.codes import Code
 from chiplog_core.transactions.producer import NO_PRODUCER, Producer
 from chiplog_core.transactions.states import PREPARED
 from chiplog_core.transactions.stored import StoredTransaction
+
+LASTING: Final = frozenset(
+    {
+        Code.INVALID_TXN_STATE,
+        Code.INVALID_PRODUCER_ID_MAPPING,
+        Code.PRODUCER_FENCED,
+        Code.TRANSACTION_ABORTABLE,
+    }
+)
+"""Codes after which a producer aborts its transaction, or gives up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +62,19 @@ class Decision:
 
     answer: Answer
     record: StoredTransaction | None = None
+    repeats: bool = False
+    """Without a record: the request is taken for one that was carried out already. In the first
+    generation, a later transaction may look the same."""
+
+    @property
+    def needs_proof(self) -> bool:
+        """Whether the coordinator must be certain that it still is one before it gives this answer.
+
+        Without a record nothing shows that. One that was deposed and does not know it yet would
+        fence a producer that its successor has let in, or would answer that a transaction is
+        committed which began at its successor.
+        """
+        return self.record is None and (self.repeats or self.answer.code in LASTING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,7 @@ from chiplog_core.transactions.stored import SECOND_GENERATION, StoredTransactio
 _COMPLETE = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
 """The states after a commit (True) and an abort."""
 _INVALID = refused(Code.INVALID_TXN_STATE)
+_FENCED = refused(Code.PRODUCER_FENCED)
 
 
 def end(present: Present, request: End, new_producer_id: NewProducerId, now_ms: int) -> Decision:
@@ -48,8 +49,7 @@ def end(present: Present, request: End, new_producer_id: NewProducerId, now_ms: 
         return refused(Code.CONCURRENT_TRANSACTIONS)
     stored = present.stored
     if stored is not None and _is_repeated(stored, request):
-        is_done = stored.state is _COMPLETE[request.is_commit]
-        return Decision(Answer(Code.NONE, stored.producer)) if is_done else _INVALID
+        return _repeated(stored, request)
     code = check_producer(stored, request.producer)
     if stored is None or code is not Code.NONE:
         return refused(code)
@@ -73,6 +73,15 @@ def _is_repeated(stored: StoredTransaction, request: End) -> bool:
             stored.state is _COMPLETE[request.is_commit]
         )
     return stored.state in _COMPLETE.values() and stored.previous == request.producer
+
+
+def _repeated(stored: StoredTransaction, request: End) -> Decision:
+    """The answer to a request for which `_is_repeated`."""
+    if stored.state is _COMPLETE[request.is_commit]:
+        return Decision(Answer(Code.NONE, stored.producer), repeats=True)
+    # A commit after an abort: a client repeats what it sent, so the coordinator has aborted the
+    # transaction by itself. Unlike INVALID_TXN_STATE, applications recover from this (KAFKA-20785).
+    return _FENCED if request.is_commit else _INVALID
 
 
 def _event(stored: StoredTransaction, request: End) -> TransactionEvent | None:
@@ -124,22 +133,27 @@ def prepared(
 
 
 def time_out(
-    present: Present, new_producer_id: NewProducerId, now_ms: int
+    present: Present, new_producer_id: NewProducerId, now_ms: int, seen_open_ms: int = 0
 ) -> StoredTransaction | None:
     """The record that aborts a transaction which is open for longer than its timeout, and fences
-    its producer. None if there is no such transaction, or while no new producer id can be drawn."""
+    its producer. None if there is no such transaction, or while no new producer id can be drawn.
+    `seen_open_ms` as for `is_timed_out`."""
     stored = present.stored
-    if present.is_busy or stored is None or not is_timed_out(stored, now_ms):
+    if present.is_busy or stored is None or not is_timed_out(stored, now_ms, seen_open_ms):
         return None
     event = TransactionEvent.TIMED_OUT
     return prepared(stored, event, SECOND_GENERATION, new_producer_id, now_ms)
 
 
-def is_timed_out(stored: StoredTransaction, now_ms: int) -> bool:
-    """Whether a transaction is open for longer than its timeout. `now_ms` is in milliseconds since
-    1970, like the stored times."""
-    until_ms = stored.start_timestamp_ms + stored.transaction_timeout_ms
-    return stored.state is TransactionState.ONGOING and until_ms < now_ms
+def is_timed_out(stored: StoredTransaction, now_ms: int, seen_open_ms: int = 0) -> bool:
+    """Whether a transaction is open for longer than its timeout.
+
+    `now_ms` is in milliseconds since 1970, like the stored times. `seen_open_ms` is the time for
+    which the coordinator has seen it open, by a monotonic clock: it counts if the clock was set
+    back since the transaction began, or if that of the coordinator before was ahead.
+    """
+    open_ms = max(now_ms - stored.start_timestamp_ms, seen_open_ms)
+    return stored.state is TransactionState.ONGOING and stored.transaction_timeout_ms < open_ms
 
 
 def markers(stored: StoredTransaction) -> Markers:

@@ -100,6 +100,10 @@ class Coordinator:
         identity = Identity(member_id=member_id, generation=generation, **given)
         return self.group.check_commit(identity, self.now_ms)
 
+    def commit_in_transaction(self, member_id: str, generation: int, **given: Any) -> Code:
+        identity = Identity(member_id=member_id, generation=generation, **given)
+        return self.group.check_transactional_commit(identity)
+
     # ---- answers
 
     def waits(self, token: int) -> bool:

@@ -60,3 +60,39 @@ def test_others_may_again_once_the_members_are_gone() -> None:
     one.wait(SESSION_MS)
 
     assert one.commit("", generation=-1) is Code.NONE
+
+
+@pytest.mark.parametrize("is_joining", [False, True])
+def test_in_a_transaction_members_may_in_every_phase(is_joining: bool) -> None:
+    one = Coordinator()
+    (a,) = one.joined_group("a")
+    generation = one.group.generation
+    if is_joining:
+        one.join("b")
+
+    assert one.commit_in_transaction(a, generation) is Code.NONE
+    assert one.commit_in_transaction(a, generation - 1) is Code.ILLEGAL_GENERATION
+    assert one.commit_in_transaction(a, -1) is Code.ILLEGAL_GENERATION
+    assert one.commit_in_transaction("x-3", generation) is Code.UNKNOWN_MEMBER_ID
+    assert one.commit_in_transaction("", generation) is Code.UNKNOWN_MEMBER_ID
+
+
+def test_in_a_transaction_clients_that_know_no_members_may_always() -> None:
+    one = Coordinator()
+    assert one.commit_in_transaction("", -1) is Code.NONE
+    assert one.commit_in_transaction("tool", -1) is Code.NONE
+    one.stable_group("a")
+    assert one.commit_in_transaction("", -1) is Code.NONE
+    assert one.commit_in_transaction("tool", -1) is Code.UNKNOWN_MEMBER_ID
+    instance = {"group_instance_id": "i"}
+    assert one.commit_in_transaction("", -1, **instance) is Code.UNKNOWN_MEMBER_ID
+
+
+def test_a_commit_in_a_transaction_is_no_heartbeat() -> None:
+    one = Coordinator()
+    (a,) = one.stable_group("a")
+    one.wait(SESSION_MS - 1)
+    assert one.commit_in_transaction(a, one.group.generation) is Code.NONE
+    one.wait(2)
+
+    assert one.heartbeat(a) is Code.UNKNOWN_MEMBER_ID

@@ -13,15 +13,26 @@ from chiplog_core.topic_name import is_internal
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOME = "home"
 CLUSTER = "demo"
-SMALL_OFFSETS = {"offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 1}
-"""So that the topic of the groups' offsets, which every cluster has, is on one broker only."""
+
+
+def internal_topics(*, partitions: int = 1, replicas: int = 1) -> dict[str, object]:
+    """The configuration of a cluster whose internal topics are created with these sizes.
+
+    Without arguments they are on one broker only.
+    """
+    return {
+        "offsets.topic.num.partitions": partitions,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.num.partitions": partitions,
+        "transaction.state.log.replication.factor": replicas,
+    }
 
 
 def cluster(replicas: int = 3, **spec: object) -> BrokerCluster:
     """A BrokerCluster as a user writes it."""
     given = spec.get("config", {})
     assert isinstance(given, Mapping)
-    spec["config"] = {**SMALL_OFFSETS, **given}
+    spec["config"] = {**internal_topics(), **given}
     return BrokerCluster.from_manifest(
         {
             "apiVersion": API_VERSION,

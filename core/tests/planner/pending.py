@@ -25,7 +25,10 @@ from tests.planner.copying import Copying
 from tests.planner.objects import of_users, partitions_of, removable, topic
 from tests.planner.rebalances import rebalance
 
-OFFSETS: Final = {"offsets.topic.num.partitions": 2, "offsets.topic.replication.factor": 3}
+OFFSETS: Final[dict[str, object]] = {
+    "offsets.topic.num.partitions": 2,
+    "offsets.topic.replication.factor": 3,
+}
 MOST_REPLICAS: Final = 4
 MOST_COPIES: Final = 5
 """So many partitions a broker may copy at a time, but for those that a tool asks for."""
@@ -39,7 +42,7 @@ Place = tuple[str, PartitionIndex]
 class Pending(Copying):
     """Brokers start when they can, and every write is checked for what only a walk can see."""
 
-    def __init__(self, brokers: int, config: dict[str, int] | None = None) -> None:
+    def __init__(self, brokers: int, config: dict[str, object] | None = None) -> None:
         self.offsets = config or OFFSETS
         self.asked: dict[Place, tuple[BrokerId, ...]] = {}
         """What a tool asked for: such moves begin at once, however many they are."""

@@ -28,7 +28,7 @@ def test_every_broker_that_serves_is_usable_and_named_with_its_rack_and_node() -
             rack=f"zone-{number}",
             node=f"node-{number}",
             is_usable=True,
-            capacity=Capacity(internal_replicas=int(number == 1)),
+            capacity=Capacity(internal_replicas=2 * int(number == 1)),
         )
         for number in (1, 2, 3)
     )

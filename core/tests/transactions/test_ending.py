@@ -89,7 +89,7 @@ SECOND = {
     (TransactionState.EMPTY, False, True): FENCED,
     (TransactionState.EMPTY, True, True): FENCED,
     (TransactionState.EMPTY, True, False): INVALID,
-    (TransactionState.COMPLETE_ABORT, True, True): INVALID,
+    (TransactionState.COMPLETE_ABORT, True, True): FENCED,
     (TransactionState.COMPLETE_ABORT, True, False): INVALID,
     (TransactionState.COMPLETE_COMMIT, False, True): INVALID,
     (TransactionState.COMPLETE_COMMIT, True, False): INVALID,

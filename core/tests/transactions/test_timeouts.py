@@ -4,7 +4,7 @@ import pytest
 
 from chiplog_core.transactions.answers import Answer, Present
 from chiplog_core.transactions.codes import Code
-from chiplog_core.transactions.ending import is_expired, markers
+from chiplog_core.transactions.ending import is_expired, is_timed_out, markers
 from chiplog_core.transactions.producer import FENCING_EPOCH, LAST_EPOCH, Producer
 from chiplog_core.transactions.states import AT_REST, TransactionState
 from chiplog_core.transactions.stored import FIRST_GENERATION
@@ -28,6 +28,15 @@ def test_a_transaction_times_out_after_its_timeout() -> None:
     assert not one.time_out()
 
 
+def test_time_that_the_coordinator_has_seen_pass_counts_if_the_clock_was_set_back() -> None:
+    stored = stored_with(LAST, TransactionState.ONGOING)
+    began_ms = stored.start_timestamp_ms
+
+    assert not is_timed_out(stored, began_ms - 5, TIMEOUT_MS)
+    assert is_timed_out(stored, began_ms - 5, TIMEOUT_MS + 1)
+    assert is_timed_out(stored, began_ms + TIMEOUT_MS + 1, 0)
+
+
 def test_its_producer_of_the_second_generation_may_abort_and_continue() -> None:
     one = Coordinator()
     producer = one.begun()
@@ -35,7 +44,8 @@ def test_its_producer_of_the_second_generation_may_abort_and_continue() -> None:
     one.time_out()
     one.write_markers()
 
-    assert one.commit(producer) == Answer(Code.INVALID_TXN_STATE)
+    # KAFKA-20785: after INVALID_TXN_STATE clients give up, and a good one only came too late.
+    assert one.commit(producer) == Answer(Code.PRODUCER_FENCED)
     assert one.abort(producer) == Answer(Code.NONE, Producer(FIRST_ID, 1))
 
 
@@ -59,6 +69,7 @@ def test_a_timeout_with_the_last_epoch_gives_the_producer_another_id() -> None:
     assert one.time_out()
     assert markers(one.stored).producer == Producer(7, FENCING_EPOCH)
     one.write_markers()
+    assert one.commit(LAST) == Answer(Code.PRODUCER_FENCED)
     assert one.abort(LAST) == Answer(Code.NONE, Producer(FIRST_ID, 0))
 
 

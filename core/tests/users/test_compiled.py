@@ -86,6 +86,36 @@ def test_a_prefix_a_host_and_a_denial_are_kept() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("fields", "pattern"),
+    [
+        ({}, PatternType.LITERAL),
+        ({"pattern": "literal"}, PatternType.LITERAL),
+        ({"pattern": "prefix"}, PatternType.PREFIXED),
+    ],
+)
+def test_a_transactional_id_is_a_resource_of_its_own(
+    fields: dict[str, str], pattern: PatternType
+) -> None:
+    compiled = acls(
+        rule("billing-", "Write", of="transactionalId", **fields), rule("billing-", "Read")
+    )
+    assert [(one.resource_type, one.operation) for one in compiled] == [
+        (ResourceType.TOPIC, Operation.READ),
+        (ResourceType.TRANSACTIONAL_ID, Operation.WRITE),
+    ]
+    assert (compiled[1].name, compiled[1].pattern_type) == ("billing-", pattern)
+    decide = Authorizer(compiled).decide
+    alice, kind = Client("User:alice", "10.0.0.1"), ResourceType.TRANSACTIONAL_ID
+    # Describe follows from Write, as it does for topics; for other ids only from a prefix.
+    for operation in (Operation.WRITE, Operation.DESCRIBE):
+        assert decide(alice, operation, kind, "billing-").is_allowed
+        is_prefix = pattern is PatternType.PREFIXED
+        assert decide(alice, operation, kind, "billing-1").is_allowed is is_prefix
+        assert not decide(alice, operation, kind, "other").is_allowed
+    assert not decide(alice, Operation.WRITE, ResourceType.TOPIC, "billing-").is_allowed
+
+
 def test_the_cluster_has_kafkas_name() -> None:
     (acl,) = acls(rule(None, "Alter", of="cluster"))
     assert (acl.resource_type, acl.name) == (ResourceType.CLUSTER, "kafka-cluster")
@@ -126,7 +156,11 @@ def test_the_compiled_rules_decide_as_the_rules_do_in_any_order(
     ours, theirs = Authorizer(compiled), Authorizer(one_by_one)
     for host in ("10.0.0.1", "10.0.0.2"):
         for operation in (Operation.READ, Operation.WRITE, Operation.DELETE):
-            for type_ in (ResourceType.TOPIC, ResourceType.GROUP):
+            for type_ in (
+                ResourceType.TOPIC,
+                ResourceType.GROUP,
+                ResourceType.TRANSACTIONAL_ID,
+            ):
                 question = Client("User:alice", host), operation, type_, "orders-eu"
                 assert ours.decide(*question).is_allowed == theirs.decide(*question).is_allowed
 

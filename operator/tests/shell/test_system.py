@@ -121,7 +121,7 @@ def test_an_operator_killed_at_any_write_is_harmless(
     bench.run(scenario())
     assert bench.ready(kinds.TOPICS, "orders") == ("True", "Ready")
     maps = [one["spec"]["topicName"] for one in bench.api.all_of(kinds.PARTITION_MAPS)]
-    assert sorted(maps) == ["__consumer_offsets", "orders"]
+    assert sorted(maps) == ["__consumer_offsets", "__transaction_state", "orders"]
     assert len(bench.api.all_of(kinds.BROKERS)) == 3
     assert [broker.session for broker in bench.brokers.values()] == [1, 1, 1]
     assert not [call for call in bench.api.calls if call.verb == "delete"]
@@ -286,9 +286,14 @@ def test_a_cluster_applied_again_goes_on_with_the_offsets_of_its_groups(bench: A
             assert offsets()["spec"] == before["spec"]
 
     bench.run(scenario())
-    told = bench.one(kinds.BROKER_CLUSTERS, CLUSTER)["status"]["consumerOffsets"]
+    status = bench.one(kinds.BROKER_CLUSTERS, CLUSTER)["status"]
     current = offsets()["spec"]["current"]
-    assert told == {"topicId": current, "partitions": 50, "replicas": 3}
+    assert status["consumerOffsets"] == {"topicId": current, "partitions": 50, "replicas": 3}
+    assert status["transactionState"] | {"topicId": ""} == {
+        "topicId": "",
+        "partitions": 50,
+        "replicas": 3,
+    }
 
 
 def test_what_people_delete_or_change_comes_back(bench: Any) -> None:

@@ -409,7 +409,12 @@ async def scale_in(bench: Any, *, delete_claim: bool) -> None:
     await prepare(bench)
     await bench.apply_cluster(
         storage=storage(delete_claim=delete_claim),
-        config={"offsets.topic.replication.factor": 1, "offsets.topic.num.partitions": 1},
+        config={
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.num.partitions": 1,
+        },
     )
     await bench.apply_topic("orders", partitions=2, replicas=1)
     await bench.clock.advance(1)

@@ -17,7 +17,7 @@ from chiplog_core.observed.world import World
 from chiplog_core.planner.placement.volume_room import replicas_held, replicas_to_copy, volume_of
 from chiplog_core.problems import Problem
 from chiplog_core.quantities import mebibytes
-from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_core.topic_name import is_internal
 
 MIB = 2**20
 
@@ -85,9 +85,9 @@ def _too_many_replicas(
     if limits.max_replicas is None:
         return
     count = cluster.spec.replicas
-    # `__consumer_offsets` gets fewer replicas by itself.
+    # Internal topics get fewer replicas by themselves.
     replicas = sum(
-        min(len(state.target), count) if name == CONSUMER_OFFSETS else len(state.target)
+        min(len(state.target), count) if is_internal(name) else len(state.target)
         for name, partition_map in world.maps.items()
         for generation in partition_map.spec.generations
         for state in generation.partitions

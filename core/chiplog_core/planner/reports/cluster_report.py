@@ -46,7 +46,7 @@ from chiplog_core.planner.reports.roll_report import (
 )
 from chiplog_core.planner.rolls.restart_requests import restart_request_problems
 from chiplog_core.planner.rolls.rollout import Rollout, is_serving
-from chiplog_core.planner.topics.offsets_topic import offsets_status
+from chiplog_core.planner.topics.internal_topics import internal_topic_status
 from chiplog_core.planner.volumes.rebuild_requests import LAST_REPLICA
 from chiplog_core.planner.volumes.volume_rebuilds import (
     REBUILD_REMEDY,
@@ -54,6 +54,7 @@ from chiplog_core.planner.volumes.volume_rebuilds import (
     rebuild_request_problems,
 )
 from chiplog_core.problems import Problem, Reason
+from chiplog_core.topic_name import CONSUMER_OFFSETS, TRANSACTION_STATE
 from chiplog_core.validate.broker_cluster import check_jobs
 from chiplog_core.validate.outside import NO_TLS_ROUTES
 
@@ -76,8 +77,8 @@ class ClusterFacts:
     counts: Counts
     rollout: Rollout
     rebuild_refusals: tuple[RebuildRefusal, ...] = ()
-    offsets_topic_verdicts: tuple[Verdict, ...] = ()
-    """Conditions about `__consumer_offsets`, which has no Topic object."""
+    internal_topic_verdicts: tuple[Verdict, ...] = ()
+    """Conditions about internal topics, which have no Topic objects."""
 
     @property
     def serving(self) -> tuple[BrokerId, ...]:
@@ -135,7 +136,10 @@ def _described(
         volume_size=size_reached(world) or status.volume_size,
         topics=counts.topics,
         partitions=counts.partitions,
-        consumer_offsets=offsets_status(world) or status.consumer_offsets,
+        consumer_offsets=internal_topic_status(world, CONSUMER_OFFSETS) or status.consumer_offsets,
+        transaction_state=(
+            internal_topic_status(world, TRANSACTION_STATE) or status.transaction_state
+        ),
         offline_partitions=counts.offline,
         under_replicated_partitions=counts.under_replicated,
         sharing_partitions=counts.sharing,
@@ -151,7 +155,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
     verdicts += _merged_by_type(
         [
             *maintenance_verdicts(facts.world, facts.settings.cluster),
-            *facts.offsets_topic_verdicts,
+            *facts.internal_topic_verdicts,
             *_annotation_warning(facts.world),
             *_without_effect(facts.settings),
             *_without_jobs(facts.settings),

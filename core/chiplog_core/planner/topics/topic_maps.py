@@ -47,6 +47,11 @@ from chiplog_core.planner.placement.assignments import creations, in_force, why_
 from chiplog_core.planner.placement.growth import grown
 from chiplog_core.planner.placement.volume_room import VolumeRoom, find_volume_room
 from chiplog_core.planner.topics.deletion import confirmed, map_of_deleted_topic, unconfirmed
+from chiplog_core.planner.topics.internal_topics import (
+    config_without_owner,
+    desired_internal_topics,
+    replicas_without_owner,
+)
 from chiplog_core.planner.topics.maps_plan import MapsPlan, Situation, Wait
 from chiplog_core.planner.topics.new_maps import (
     NOT_POSSIBLE,
@@ -54,11 +59,6 @@ from chiplog_core.planner.topics.new_maps import (
     NewMaps,
     PlacementChecks,
     desired_topic,
-)
-from chiplog_core.planner.topics.offsets_topic import (
-    desired_offsets_topic,
-    offsets_config_of,
-    wanted_offsets_replicas,
 )
 from chiplog_core.planner.topics.topic_config import configured, flushed
 from chiplog_core.validate.topic import check_partition_count
@@ -90,9 +90,8 @@ class MapPlanner:
                 self._change(observed, owners.get(name))
             else:
                 self._begin(desired_topic(owners[name], self._situation.settings))
-        offsets = desired_offsets_topic(self._world, self._situation.settings)
-        if offsets is not None:
-            self._begin(offsets)
+        for desired in desired_internal_topics(self._world, self._situation.settings):
+            self._begin(desired)
         return self._plan
 
     def _begin(self, desired: DesiredTopic) -> None:
@@ -157,7 +156,7 @@ class MapPlanner:
         """The map as its owner's spec asks for it; without an owner, as the cluster's spec does."""
         spec = confirmed(spec, self._world)
         if owner is None:
-            own = offsets_config_of(spec, self._situation.settings, self._world)
+            own = config_without_owner(spec, self._situation.settings, self._world)
             return self._with_inherited(spec, own)
         if owner.metadata.deletion_timestamp is not None:
             return (
@@ -231,7 +230,7 @@ class MapPlanner:
             return None
         ordered = self._situation.replica_orders.get(spec.topic_name, {})
         if owner is None:
-            replicas = wanted_offsets_replicas(spec, self._situation.settings, self._world)
+            replicas = replicas_without_owner(spec, self._situation.settings, self._world)
             return Wanted(replicas, self._leaving, ordered)
         metadata = owner.metadata
         if metadata.deletion_timestamp is not None or paused(metadata):

@@ -14,11 +14,11 @@ from chiplog_core.observed.world import ClaimState
 from chiplog_core.planner.leadership.preferred import REST
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from tests.planner.model import Kubernetes
-from tests.planner.objects import of_users, partitions_of, topic
+from tests.planner.objects import internal_topics, of_users, partitions_of, topic
 
 
 def running(brokers: int = 3, replicas: int = 3, partitions: int = 6) -> Kubernetes:
-    kubernetes = Kubernetes(brokers, config={"offsets.topic.replication.factor": 3})
+    kubernetes = Kubernetes(brokers, config=internal_topics(replicas=3))
     kubernetes.apply(topic(partitions=partitions, replicas=replicas))
     kubernetes.run()
     return kubernetes

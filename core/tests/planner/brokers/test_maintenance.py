@@ -14,7 +14,7 @@ from chiplog_core.observed.world import ClaimState
 from chiplog_core.planner.brokers.stranded import PATIENCE
 from chiplog_core.planner.leadership.preferred import REST
 from tests.planner.model import Kubernetes
-from tests.planner.objects import NOW, topic
+from tests.planner.objects import NOW, internal_topics, topic
 
 BROKER = BrokerId(2)
 IN_MAINTENANCE: dict[str, Any] = {"maintenance": {"brokers": [2]}}
@@ -82,7 +82,7 @@ def test_it_leads_where_nobody_else_can() -> None:
     )
     kubernetes.configure(3, maintenance={"brokers": [1, 2]})
     kubernetes.settle()
-    assert "still leading 3 partitions" in conditions(kubernetes)["Maintenance"].message
+    assert "still leading 4 partitions" in conditions(kubernetes)["Maintenance"].message
 
 
 def test_new_topics_are_placed_on_the_others() -> None:
@@ -142,8 +142,8 @@ def test_one_that_is_down_is_not_named_as_the_reason() -> None:
 
 
 def test_the_offsets_topic_keeps_its_replicas() -> None:
-    kubernetes = running(config={"offsets.topic.replication.factor": 3})
-    kubernetes.configure(3, config={"offsets.topic.replication.factor": 3}, **IN_MAINTENANCE)
+    kubernetes = running(config=internal_topics(replicas=3))
+    kubernetes.configure(3, config=internal_topics(replicas=3), **IN_MAINTENANCE)
     kubernetes.settle()
 
     (state,) = kubernetes.maps["__consumer_offsets"].spec.current_partitions

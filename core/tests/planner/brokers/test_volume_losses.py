@@ -9,7 +9,7 @@ from chiplog_core.model.conditions import ConditionType
 from chiplog_core.observed.world import StatefulSetState
 from tests.planner.copying import Copying
 from tests.planner.model import Kubernetes
-from tests.planner.objects import partitions_of, topic
+from tests.planner.objects import internal_topics, partitions_of, topic
 from tests.planner.volumes.test_volume_rebuilds import (
     ONE,
     THREE,
@@ -20,7 +20,7 @@ from tests.planner.volumes.test_volume_rebuilds import (
     running,
 )
 
-OFFSETS = {"offsets.topic.replication.factor": 3}
+OFFSETS = internal_topics(replicas=3)
 FOUR = BrokerId(4)
 
 

@@ -19,7 +19,7 @@ from chiplog_core.planner.leadership.refusals import (
     reason_to_doubt,
 )
 from tests.planner.model import Kubernetes
-from tests.planner.objects import NOW, of_users, partitions_of, topic
+from tests.planner.objects import NOW, internal_topics, of_users, partitions_of, topic
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 ANSWERED, REFUSED, SILENT = Attempt.ANSWERED, Attempt.REFUSED, Attempt.SILENT
@@ -45,7 +45,7 @@ def test_only_two_refusals_are_what_an_ended_process_looks_like(
 
 
 def cluster(replicas: int = 3) -> Kubernetes:
-    kubernetes = Kubernetes(3, config={"offsets.topic.replication.factor": 3})
+    kubernetes = Kubernetes(3, config=internal_topics(replicas=3))
     kubernetes.apply(topic(partitions=3, replicas=replicas))
     kubernetes.run()
     for broker_id, pod in kubernetes.pods.items():
@@ -152,7 +152,7 @@ def test_the_only_replica_is_never_given_up_by_a_refusal() -> None:
 
 
 def test_who_holds_no_partition_may_go() -> None:
-    kubernetes = Kubernetes(3, config={"offsets.topic.replication.factor": 3})
+    kubernetes = Kubernetes(3, config=internal_topics(replicas=3))
     kubernetes.run()
     kubernetes.pods[ONE] = replace(kubernetes.pods[ONE], address="10.1.0.1")
     assert doubted(kubernetes, who(kubernetes)) == ""

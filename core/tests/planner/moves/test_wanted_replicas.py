@@ -13,10 +13,10 @@ from chiplog_core.model.conditions import Condition, ConditionStatus
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.model.topic import ReplicasChangeState
 from chiplog_core.planner.moves.wanted_replicas import MAX_COPIES
-from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_core.topic_name import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.planner.copying import Copying
 from tests.planner.moves.test_reassignments import act, ask
-from tests.planner.objects import partitions_of, topic
+from tests.planner.objects import internal_topics, partitions_of, topic
 
 
 def running(brokers: int = 3, **spec: object) -> Copying:
@@ -285,48 +285,53 @@ def test_replicas_are_added_in_racks_that_have_none() -> None:
         assert len({kubernetes.zones[one] for one in state.replicas}) == 2
 
 
-# -- the topic of the groups' offsets
+# -- internal topics
 
 
-def test_the_topic_of_offsets_has_three_replicas_when_there_are_three_brokers() -> None:
-    config = {"offsets.topic.num.partitions": 6, "offsets.topic.replication.factor": 3}
+@pytest.mark.parametrize("name", [CONSUMER_OFFSETS, TRANSACTION_STATE])
+def test_an_internal_topic_has_three_replicas_when_there_are_three_brokers(name: str) -> None:
+    config = internal_topics(partitions=6, replicas=3)
     kubernetes = running(1, config=config)
     kubernetes.configure(3, config=config)
     kubernetes.settle()
     for broker_id in (2, 3):
         kubernetes.start(broker_id)
     most = 0
-    for _ in range(100):
+    for _ in range(150):
         kubernetes.execute(kubernetes.plan().actions)
         kubernetes.obey()
-        found = states(kubernetes, CONSUMER_OFFSETS)
+        found = [*states(kubernetes, CONSUMER_OFFSETS), *states(kubernetes, TRANSACTION_STATE)]
         most = max(most, *Counter(one for state in found for one in state.adding).values(), 0)
 
     check_complete(kubernetes)
     assert most == 1, "groups of several partitions would wait at once"
-    assert {len(state.replicas) for state in states(kubernetes, CONSUMER_OFFSETS)} == {3}
-    assert kubernetes.maps[CONSUMER_OFFSETS].spec.min_isr == 2
-    status = kubernetes.cluster.status.consumer_offsets
-    assert status is not None
-    assert status.replicas == 3
+    assert {len(state.replicas) for state in states(kubernetes, name)} == {3}
+    assert kubernetes.maps[name].spec.min_isr == 2
+    status = kubernetes.cluster.status
+    told = {CONSUMER_OFFSETS: status.consumer_offsets, TRANSACTION_STATE: status.transaction_state}
+    shown = told[name]
+    assert shown is not None
+    assert shown.replicas == 3
 
 
-OFFSETS = {"offsets.topic.num.partitions": 2, "offsets.topic.replication.factor": 3}
+OFFSETS = internal_topics(partitions=2, replicas=3)
+INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 
 
 @pytest.mark.parametrize(("brokers", "min_isr"), [(2, 1), (1, 1)])
-def test_the_topic_of_offsets_has_no_more_replicas_than_there_are_brokers(
+def test_internal_topics_have_no_more_replicas_than_there_are_brokers(
     brokers: int, min_isr: int
 ) -> None:
     kubernetes = running(3, config=OFFSETS)
-    assert kubernetes.maps[CONSUMER_OFFSETS].spec.min_isr == 2
+    assert {kubernetes.maps[name].spec.min_isr for name in INTERNAL} == {2}
     kubernetes.configure(brokers, config=OFFSETS)
     kubernetes.settle()
 
     check_complete(kubernetes)
     assert len(kubernetes.plan().brokers) == brokers
-    assert {len(one.replicas) for one in states(kubernetes, CONSUMER_OFFSETS)} == {brokers}
-    assert kubernetes.maps[CONSUMER_OFFSETS].spec.min_isr == min_isr
+    for name in INTERNAL:
+        assert {len(one.replicas) for one in states(kubernetes, name)} == {brokers}
+        assert kubernetes.maps[name].spec.min_isr == min_isr
 
 
 def test_the_topic_of_offsets_stays_while_the_removal_of_brokers_is_refused() -> None:

@@ -8,7 +8,7 @@ from chiplog_core.planner.placement.scale_in_room import MIB
 from chiplog_core.planner.placement.volume_room import find_volume_room
 from tests.planner.copying import Copying
 from tests.planner.model import Kubernetes
-from tests.planner.objects import partitions_of, topic
+from tests.planner.objects import internal_topics, partitions_of, topic
 
 
 def running(brokers: int = 5, **spec: object) -> Kubernetes:
@@ -19,7 +19,7 @@ def running(brokers: int = 5, **spec: object) -> Kubernetes:
 
 
 def copying(brokers: int) -> Copying:
-    kubernetes = Copying(brokers, config={"offsets.topic.replication.factor": "1"})
+    kubernetes = Copying(brokers, config=internal_topics())
     kubernetes.run()
     return kubernetes
 
@@ -112,7 +112,7 @@ def test_what_is_not_reported_is_not_judged() -> None:
 def test_it_is_refused_if_there_would_be_too_many_replicas() -> None:
     kubernetes = running()
     assert scaled(kubernetes, 3, brokerCapacity={"maxReplicas": 6}) == (
-        "spec.replicas is 3, but there are 21 replicas, 3 more than 3 brokers of "
+        "spec.replicas is 3, but there are 22 replicas, 4 more than 3 brokers of "
         "spec.brokerCapacity.maxReplicas 6 may hold: delete topics, raise that limit, or set it "
         "back"
     )
@@ -126,7 +126,7 @@ def test_all_reasons_are_told_at_once() -> None:
     kubernetes = running()
     message = scaled(kubernetes, 1, brokerCapacity={"maxReplicas": 6})
     assert "these topics have more replicas: orders (2)" in message
-    assert "15 more than 1 broker of spec.brokerCapacity.maxReplicas 6" in message
+    assert "16 more than 1 broker of spec.brokerCapacity.maxReplicas 6" in message
     assert removed(kubernetes) == set()
 
 
@@ -213,7 +213,7 @@ def test_replicas_go_where_room_is() -> None:
 
 
 def test_replicas_that_are_being_copied_take_room() -> None:
-    kubernetes = running(3, config={"offsets.topic.replication.factor": "1"})
+    kubernetes = running(3, config=internal_topics())
     kubernetes.configure(4)
     kubernetes.settle()
     kubernetes.start(BrokerId(4))
@@ -234,10 +234,10 @@ def test_replicas_that_are_being_copied_take_room() -> None:
     assert not room.is_short(BrokerId(1), 149 * MIB)
 
 
-def test_replicas_that_the_offsets_topic_loses_need_no_room() -> None:
-    config = {"offsets.topic.num.partitions": "50", "offsets.topic.replication.factor": "3"}
+def test_replicas_that_internal_topics_lose_need_no_room() -> None:
+    config = internal_topics(partitions=50, replicas=3)
     kubernetes = Kubernetes(3, config=config)
     kubernetes.apply(topic(partitions=4, replicas=1))
     kubernetes.run()
-    assert scaled(kubernetes, 2, config=config, brokerCapacity={"maxReplicas": 52}) == ""
+    assert scaled(kubernetes, 2, config=config, brokerCapacity={"maxReplicas": 102}) == ""
     assert removed(kubernetes) == {3}

@@ -20,13 +20,13 @@ from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.observed.world import ClaimState, StatefulSetState
 from chiplog_core.planner.volumes.survivors import find_needs
 from tests.planner.model import Kubernetes
-from tests.planner.objects import partitions_of, topic
+from tests.planner.objects import internal_topics, partitions_of, topic
 
 ONE, TWO, THREE = map(BrokerId, (1, 2, 3))
 
 
 def running(replicas: int = 3, **config: object) -> Kubernetes:
-    kubernetes = Kubernetes(3, config={"offsets.topic.replication.factor": 3})
+    kubernetes = Kubernetes(3, config=internal_topics(replicas=3))
     kubernetes.apply(topic(partitions=3, replicas=replicas, config=config))
     kubernetes.run()
     kubernetes.claims = {
@@ -410,7 +410,7 @@ def test_many_partitions_are_counted() -> None:
     kubernetes.apply(topic(partitions=9, replicas=1))
     kubernetes.run()
     annotate(kubernetes, 1)
-    assert "and 5 more" in refusal(kubernetes)[1]
+    assert "and 6 more" in refusal(kubernetes)[1]
 
 
 @given(

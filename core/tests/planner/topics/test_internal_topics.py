@@ -1,4 +1,5 @@
-"""`__consumer_offsets`: made with the cluster, nobody's to change, never begun anew."""
+"""`__consumer_offsets` and `__transaction_state`: made with the cluster, nobody's to change, never
+begun anew."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -8,18 +9,23 @@ import pytest
 
 from chiplog_core.ids import BrokerId, PartitionIndex
 from chiplog_core.model.actions import Create
-from chiplog_core.model.broker_cluster import BrokerClusterStatus, OffsetsTopicStatus
+from chiplog_core.model.broker_cluster import BrokerClusterStatus, InternalTopicStatus
 from chiplog_core.model.broker_status import DamagedPartition
 from chiplog_core.model.conditions import Condition
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 from chiplog_core.naming import labels
 from chiplog_core.planner.topics.new_maps import ASSEMBLY_TIME
 from chiplog_core.problems import Problem
-from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_core.topic_name import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.planner.model import Kubernetes
-from tests.planner.objects import topic
+from tests.planner.objects import internal_topics, topic
 
-AS_BY_DEFAULT = {"offsets.topic.num.partitions": 50, "offsets.topic.replication.factor": 3}
+AS_BY_DEFAULT = internal_topics(partitions=50, replicas=3)
+MAP_NAMES = {
+    CONSUMER_OFFSETS: "demo.consumer-offsets-189fe61b",
+    TRANSACTION_STATE: "demo.transaction-state-0709864d",
+}
+of_each = pytest.mark.parametrize("name", [CONSUMER_OFFSETS, TRANSACTION_STATE])
 
 
 def kubernetes_of(
@@ -34,12 +40,17 @@ def running(replicas: int = 3, **spec: Any) -> Kubernetes:
     return kubernetes
 
 
-def spec_of(kubernetes: Kubernetes) -> PartitionMapSpec:
-    return kubernetes.maps[CONSUMER_OFFSETS].spec
+def spec_of(kubernetes: Kubernetes, name: str = CONSUMER_OFFSETS) -> PartitionMapSpec:
+    return kubernetes.maps[name].spec
 
 
-def states(kubernetes: Kubernetes) -> tuple[PartitionState, ...]:
-    return spec_of(kubernetes).generations[0].partitions
+def states(kubernetes: Kubernetes, name: str = CONSUMER_OFFSETS) -> tuple[PartitionState, ...]:
+    return spec_of(kubernetes, name).generations[0].partitions
+
+
+def status_of(kubernetes: Kubernetes, name: str) -> InternalTopicStatus | None:
+    status = kubernetes.cluster.status
+    return status.consumer_offsets if name == CONSUMER_OFFSETS else status.transaction_state
 
 
 def warning(kubernetes: Kubernetes) -> Condition | None:
@@ -50,12 +61,13 @@ def warning(kubernetes: Kubernetes) -> Condition | None:
 # -- made
 
 
+@of_each
 @pytest.mark.parametrize(("brokers", "replicas", "min_isr"), [(1, 1, 1), (2, 2, 1), (5, 3, 2)])
-def test_it_is_made_with_the_cluster(brokers: int, replicas: int, min_isr: int) -> None:
+def test_it_is_made_with_the_cluster(name: str, brokers: int, replicas: int, min_isr: int) -> None:
     kubernetes = running(brokers)
 
-    spec = spec_of(kubernetes)
-    assert kubernetes.maps[CONSUMER_OFFSETS].metadata.name == "demo.consumer-offsets-189fe61b"
+    spec = spec_of(kubernetes, name)
+    assert kubernetes.maps[name].metadata.name == MAP_NAMES[name]
     assert (spec.owner_uid, spec.min_isr) == (None, min_isr)
     assert spec.config == {
         "cleanup.policy": "compact",
@@ -63,11 +75,11 @@ def test_it_is_made_with_the_cluster(brokers: int, replicas: int, min_isr: int) 
         "min.insync.replicas": str(min_isr),
         "segment.bytes": "104857600",
     }
-    assert len(states(kubernetes)) == 50
-    assert {len(state.replicas) for state in states(kubernetes)} == {replicas}
-    led = [state.leader.broker_id for state in states(kubernetes) if state.leader]
+    assert len(states(kubernetes, name)) == 50
+    assert {len(state.replicas) for state in states(kubernetes, name)} == {replicas}
+    led = [state.leader.broker_id for state in states(kubernetes, name) if state.leader]
     assert {led.count(one) for one in kubernetes.brokers} <= {50 // brokers, 50 // brokers + 1}
-    assert kubernetes.cluster.status.consumer_offsets == OffsetsTopicStatus(
+    assert status_of(kubernetes, name) == InternalTopicStatus(
         topic_id=spec.generations[0].topic_id, partitions=50, replicas=replicas
     )
     assert warning(kubernetes) is None
@@ -87,7 +99,8 @@ def test_it_waits_for_as_many_brokers_as_it_has_replicas() -> None:
     assert told is not None
     assert told.message == (
         "__consumer_offsets: needs 3 ready brokers, but there are 2: wait for more brokers, or ask "
-        "for fewer replicas"
+        "for fewer replicas; __transaction_state: needs 3 ready brokers, but there are 2: wait for "
+        "more brokers, or ask for fewer replicas"
     )
 
     kubernetes.start(3)
@@ -122,18 +135,18 @@ def creations(kubernetes: Kubernetes) -> list[Create]:
     "changes",
     [
         {"is_complete": False},
-        {"unreadable_maps": frozenset({"demo.consumer-offsets-189fe61b"})},
+        {"unreadable_maps": frozenset(MAP_NAMES.values())},
         {"cluster": None, "cluster_problems": (Problem("spec", "is odd", "mend it"),)},
     ],
-    ids=["not all was listed", "a map that does not read", "a cluster that does not read"],
+    ids=["not all was listed", "maps that do not read", "a cluster that does not read"],
 )
 def test_it_is_not_made_on_a_guess(changes: dict[str, Any]) -> None:
     kubernetes = running(1)
-    del kubernetes.maps[CONSUMER_OFFSETS]
-    status = replace(kubernetes.cluster.status, consumer_offsets=None)
+    kubernetes.maps.clear()
+    status = replace(kubernetes.cluster.status, consumer_offsets=None, transaction_state=None)
     kubernetes.cluster = replace(kubernetes.cluster, status=status)
 
-    assert len(creations(kubernetes)) == 1
+    assert len(creations(kubernetes)) == 2
     made = [one for one in kubernetes.plan(**changes).actions if isinstance(one, Create)]
     assert made == []
 
@@ -191,6 +204,30 @@ def test_a_typo_in_the_cluster_changes_nothing() -> None:
     assert spec_of(kubernetes) == before
 
 
+@pytest.mark.parametrize(
+    ("asked", "brokers", "min_isr"), [(1, 3, 1), (2, 3, 2), (3, 3, 2), (3, 2, 1), (2, 1, 1)]
+)
+def test_the_min_isr_of_transactions_leaves_one_broker_free_to_restart(
+    asked: int, brokers: int, min_isr: int
+) -> None:
+    kubernetes = running(brokers, config={"transaction.state.log.min.isr": asked})
+    assert spec_of(kubernetes, TRANSACTION_STATE).min_isr == min_isr
+    assert spec_of(kubernetes).min_isr == {1: 1, 2: 1, 3: 2}[brokers]
+
+
+def test_a_cluster_of_an_earlier_version_gets_the_topic_of_transactions() -> None:
+    kubernetes = running()
+    kubernetes.apply(topic(partitions=4))
+    del kubernetes.maps[TRANSACTION_STATE]
+    status = replace(kubernetes.cluster.status, transaction_state=None)
+    kubernetes.cluster = replace(kubernetes.cluster, status=status)
+    others = {name: one.spec for name, one in kubernetes.maps.items()}
+    kubernetes.settle()
+
+    assert len(states(kubernetes, TRANSACTION_STATE)) == 50
+    assert {name: kubernetes.maps[name].spec for name in others} == others
+
+
 # -- kept
 
 
@@ -207,54 +244,54 @@ def test_a_cluster_applied_again_takes_it_over_with_its_records() -> None:
     assert status.topic_id == before.current
 
 
-def test_a_map_that_is_gone_is_rebuilt_and_never_made_fresh() -> None:
+@of_each
+def test_a_map_that_is_gone_is_rebuilt_and_never_made_fresh(name: str) -> None:
     kubernetes = running()
-    before = spec_of(kubernetes)
+    before = spec_of(kubernetes, name)
     for broker_id in (2, 3):
         kubernetes.kill(broker_id)
         kubernetes.settle()
-    del kubernetes.maps[CONSUMER_OFFSETS]
+    del kubernetes.maps[name]
     kubernetes.settle()
 
-    assert kubernetes.maps == {}
+    assert name not in kubernetes.maps
     told = warning(kubernetes)
     assert told is not None
     assert told.reason == "MetadataMissing"
-    assert told.message.startswith("__consumer_offsets: the PartitionMap of topic id")
+    assert told.message.startswith(f"{name}: the PartitionMap of topic id")
     assert told.message.endswith("has been reported yet")
 
     for broker_id in (2, 3):
         kubernetes.start(broker_id)
     kubernetes.settle()
-    assert spec_of(kubernetes).current == before.current
-    assert spec_of(kubernetes).config == before.config
-    assert len(states(kubernetes)) == 50
-    assert all(state.leader is not None for state in states(kubernetes))
+    assert spec_of(kubernetes, name).current == before.current
+    assert spec_of(kubernetes, name).config == before.config
+    assert len(states(kubernetes, name)) == 50
+    assert all(state.leader is not None for state in states(kubernetes, name))
 
 
 def test_a_loss_is_told_by_the_cluster_and_accepted_on_the_map() -> None:
-    kubernetes = running(1, config={"offsets.topic.num.partitions": 1})
+    kubernetes = running(1, config=internal_topics())
     kubernetes.start(1, went_back=True)
     kubernetes.settle()
-    (state,) = states(kubernetes)
-    assert state.leader is None
-    told = warning(kubernetes)
-    assert told is not None
-    assert told.reason == "RecordsAtRisk"
-    assert told.message.startswith(
-        "__consumer_offsets (set annotations on PartitionMap demo.consumer-offsets-189fe61b): "
-        "partition 0"
-    )
+    for name, map_name in MAP_NAMES.items():
+        (state,) = states(kubernetes, name)
+        assert state.leader is None
+        told = warning(kubernetes)
+        assert told is not None
+        assert told.reason == "RecordsAtRisk"
+        where = f"{name} (set annotations on PartitionMap {map_name}): partition 0"
+        assert where in told.message
 
-    accepted = {labels.UNCLEAN_ELECTION: f"0@{state.partition_epoch}"}
-    observed = kubernetes.maps[CONSUMER_OFFSETS]
-    meta = replace(observed.metadata, annotations=accepted)
-    kubernetes.maps[CONSUMER_OFFSETS] = replace(observed, metadata=meta)
-    kubernetes.settle()
-    (state,) = states(kubernetes)
-    assert str(state.leader) == "1@2"
+        accepted = {labels.UNCLEAN_ELECTION: f"0@{state.partition_epoch}"}
+        observed = kubernetes.maps[name]
+        meta = replace(observed.metadata, annotations=accepted)
+        kubernetes.maps[name] = replace(observed, metadata=meta)
+        kubernetes.settle()
+        (state,) = states(kubernetes, name)
+        assert str(state.leader) == "1@2"
     assert warning(kubernetes) is None
-    assert [one.reason for one in kubernetes.announced] == ["UncleanElection"]
+    assert [one.reason for one in kubernetes.announced] == ["UncleanElection"] * 2
 
 
 def test_its_leaders_are_elected_handed_over_and_brought_back_as_any_others() -> None:
@@ -264,7 +301,7 @@ def test_its_leaders_are_elected_handed_over_and_brought_back_as_any_others() ->
     assert all(str(state.leader) in {"2@1", "3@1"} for state in states(kubernetes))
     assert {len(state.isr) for state in states(kubernetes)} == {2}
     status = kubernetes.cluster.status
-    assert (status.offline_partitions, status.under_replicated_partitions) == (0, 50)
+    assert (status.offline_partitions, status.under_replicated_partitions) == (0, 100)
     kubernetes.kill(2)
     kubernetes.settle()
     assert {len(state.isr) for state in states(kubernetes)} == {2}, "the floor is 2"
@@ -298,18 +335,17 @@ def test_every_prefix_of_the_plan_that_makes_it_leads_to_the_same_end() -> None:
         start.obey()
 
 
-def test_a_damaged_replica_of_it_is_told_by_the_cluster() -> None:
+@of_each
+def test_a_damaged_replica_of_it_is_told_by_the_cluster(name: str) -> None:
     kubernetes = running(3)
     broker = kubernetes.brokers[BrokerId(1)]
-    topic_id = spec_of(kubernetes).generations[0].topic_id
+    topic_id = spec_of(kubernetes, name).generations[0].topic_id
     damaged = DamagedPartition(topic_id=topic_id, partition=PartitionIndex(7), file="0.log")
     (directory,) = broker.status.directories
     directory = replace(directory, damaged=(damaged,))
     kubernetes.status(1, replace(broker.status, directories=(directory,)))
     kubernetes.settle()
 
-    assert str(states(kubernetes)[7].leader) != "1@1"
+    assert str(states(kubernetes, name)[7].leader) != "1@1"
     told = {one.type: one.message for one in kubernetes.cluster.status.conditions}
-    assert told["ReplicasDamaged"] == (
-        "__consumer_offsets: partition 7 on broker 1 is damaged in 0.log"
-    )
+    assert told["ReplicasDamaged"] == (f"{name}: partition 7 on broker 1 is damaged in 0.log")
