@@ -23,6 +23,7 @@ from chiplog_broker.partitions.gaps import Gaps
 from chiplog_broker.partitions.isolation import NEVER_S
 from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.refusals import Refusals
+from chiplog_broker.partitions.verification import Verification, Verifications
 from chiplog_broker.partitions.waiting import (
     FetchWaiter,
     FetchWaiters,
@@ -37,14 +38,18 @@ from chiplog_broker.storage.errors import (
     DiskFullError,
     OutOfOrderSequenceError,
     RecordsTruncatedError,
+    UnverifiedTransactionError,
 )
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
+from chiplog_broker.storage.log_appender import UNVERIFIED, Origin
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.ids import NEVER_ADMITTED, ReplicaRef
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.batch import read_header
+from chiplog_wire.records.control import EndMarker
 from chiplog_wire.records.errors import BatchTooLargeError, CorruptBatchError
 from chiplog_wire.records.scan import TakesLong
+from chiplog_wire.records.writer import Producer
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +107,7 @@ class Partition:
         "name",
         "replica_fetchers",
         "replica_watchers",
+        "verifications",
         "watchers",
     )
 
@@ -146,9 +152,8 @@ class Partition:
         """This partition in the fetch sessions of followers."""
         self._context = context
         self._fetch_waiters = context.fetch_waiters
-        self._produce_waiters = ProduceWaiters()
-        self._role_waiters = RoleWaiters()
-        self._refusals, self._gaps = Refusals(), Gaps()
+        self._produce_waiters, self._role_waiters = ProduceWaiters(), RoleWaiters()
+        self._refusals, self._gaps, self.verifications = Refusals(), Gaps(), Verifications()
         self._clock = context.clock
         self._sync: asyncio.Task[None] | None = None
         """The running sync of a leader's log, or None."""
@@ -160,6 +165,7 @@ class Partition:
         """The log end offset when this replica began to lead."""
         self._offline_reason = ""
         """Why the disk failed; empty as long as it has not."""
+        log.stabilize(self.high_watermark)
         self._reported_log_start = log.log_start_offset
         """The log start offset that fetch sessions were last notified of."""
         self.counters = PartitionCounters()
@@ -183,6 +189,17 @@ class Partition:
         followers = self.followers
         return followers is None or self.high_watermark >= followers.epoch_start_offset
 
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what readers with `read_committed` get: the high watermark, or the first
+        offset of the oldest open transaction if that is lower. A transaction counts as open until
+        the high watermark has passed its end marker."""
+        unstable = self.log.first_unstable_offset
+        if unstable >= self.high_watermark:
+            return self.high_watermark
+        # The first records of the transaction may be deleted.
+        return max(unstable, self.log.log_start_offset)
+
     # -- leading, following, idle
 
     def lead(self, view: PartitionView, min_isr: int) -> None:
@@ -202,6 +219,7 @@ class Partition:
             # resigned. Note that, so that the next batches of these producers are not answered as
             # sequence gaps (see `refusals`).
             self.note_refusal(ErrorCode.not_leader_or_follower)
+            self.verifications.give_up()
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
             self._role_waiters.end()
         # If a follower that the high watermark waits for does not count any more, the high
@@ -239,7 +257,7 @@ class Partition:
         """Raise our high watermark to the leader's, but at most to our log end offset."""
         reached = min(high_watermark, self.log.end_offset)
         if reached > self.high_watermark:
-            self.high_watermark = reached
+            self._set_high_watermark(reached)
             self.wake_readers()
 
     async def follow_log_start(self, log_start_offset: int) -> None:
@@ -255,6 +273,7 @@ class Partition:
         self._lower_high_watermark(offset)
         await self.log.truncate_to(offset, self._clock.now_ms())
         self._lower_high_watermark(self.log.end_offset)
+        self.log.stabilize(self.high_watermark)
 
     async def start_over_at(self, offset: int) -> None:
         """Delete all records, and continue at `offset`."""
@@ -283,6 +302,8 @@ class Partition:
         if self.is_leader:
             self._role_waiters.led_until_s = self._clock.monotonic_s()
         self._role_waiters.end()
+        # Another leader may append markers that this one does not see.
+        self.verifications.give_up()
         self.leader_epoch = NO_EPOCH
         self.followers = None
         self.is_isolated = False
@@ -416,12 +437,18 @@ class Partition:
         *,
         acks_all: bool = False,
         keys_are_checked: bool = False,
+        is_of_coordinator: bool = False,
+        verification: Verification | None = None,
     ) -> AppendResult:
         """Append a producer's batch.
 
         `acks_all` means acks=all. `keys_are_checked`: the caller has verified that each record has
-        a key, as compacted topics require. Raises `PartitionError`, `RecordsError` and
-        `StorageError`; `TakesLong` if the caller must verify the keys first, in slices.
+        a key, as compacted topics require. `is_of_coordinator`: a group coordinator appends offsets
+        of a producer's transaction; their sequence numbers are not checked. `verification` is that
+        of the batch's producer and epoch, which the coordinator has answered with success; only
+        with it a batch begins a transaction. Raises `PartitionError`, `RecordsError` and
+        `StorageError`; `UnverifiedTransactionError` if only the verification is missing, or a
+        marker came after it began; `TakesLong` if the caller must verify the keys first, in slices.
         """
         self.counters.produces += 1
         self.forget_old_refusals()
@@ -433,8 +460,9 @@ class Partition:
                 now_ms,
                 keys_are_checked=keys_are_checked,
                 first_sequences=self._refusals.first_sequences,
+                origin=_origin(verification, is_of_coordinator=is_of_coordinator),
             )
-        except TakesLong:
+        except (TakesLong, UnverifiedTransactionError):
             self.counters.produces -= 1  # the caller appends it again, after the check
             raise
         except (PartitionError, DiskFullError) as refused:
@@ -459,6 +487,36 @@ class Partition:
             self._appended()
         return appended
 
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        is_commit: bool,
+        coordinator_epoch: int,
+        now_ms: int,
+        epoch_is_raised: bool = False,
+    ) -> AppendResult:
+        """Append the end marker of a producer's transaction, for a transaction coordinator.
+
+        `coordinator_epoch` is the leader epoch of the coordinator's log. `epoch_is_raised`: the
+        marker has a higher epoch than the records of its transaction, as those of the second
+        generation (KIP-890). The caller waits for the high watermark with `call_when_safe`. Raises
+        `PartitionError`, and `StorageError`, for example `InvalidProducerEpochError` or
+        `CoordinatorFencedError`.
+        """
+        self._check_accepts_records(acks_all=True)
+        appended = self.log.append_marker(
+            EndMarker(is_commit, coordinator_epoch),
+            Producer(producer_id=producer_id, epoch=producer_epoch),
+            self.leader_epoch,
+            now_ms,
+            epoch_is_raised=epoch_is_raised,
+        )
+        self.verifications.marker_appended(producer_id)
+        self._appended()
+        return appended
+
     def _may_be_replaced_at(self, gap: OutOfOrderSequenceError, batch: memoryview) -> bool:
         """Whether what is missing before this batch may have been stored by another leader that
         this broker does not know of yet (see `gaps`). A leader by itself knows of every other."""
@@ -466,6 +524,11 @@ class Partition:
             return False
         now_s = self._clock.monotonic_s()
         return self._gaps.is_doubtful(read_header(batch), gap.expected, now_s)
+
+    def note_refused(self, code: ErrorCode, records: memoryview) -> None:
+        """Record that this batch was refused with this code before it reached `append`, for a
+        reason that passes: the producer's next batches must not overtake it."""
+        self._refusals.note(code, records, self._clock.monotonic_s())
 
     def note_refusal(self, code: ErrorCode) -> None:
         """Record that batches were refused with this code before this replica led the partition.
@@ -582,19 +645,22 @@ class Partition:
         """
         return self.log.read(offset, max_bytes, self.log.end_offset, min_one=min_one)
 
-    def read(self, offset: int, max_bytes: int, *, min_one: bool) -> LogSlice | None:
-        """Batches from `offset` up to the high watermark; None if there are none yet.
+    def read(
+        self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool
+    ) -> LogSlice | None:
+        """Batches from `offset` up to `up_to_offset`, which is the high watermark or the last
+        stable offset; None if there are none yet.
 
         `min_one`: return at least one batch, even if it is larger than `max_bytes`. Raises
         `OffsetOutOfRangeError` below the log start offset and above the log end offset. A follower
         may have fewer records than its leader: above its log end it raises `PartitionError`, so
         that the reader retries instead of resetting its offset.
         """
-        if self.high_watermark <= offset <= self.log.end_offset:
+        if up_to_offset <= offset <= self.log.end_offset:
             return None  # nothing to read yet
         if self.following is not None and offset > self.log.end_offset:
             raise PartitionError(ErrorCode.offset_not_available)
-        return self.log.read(offset, max_bytes, self.high_watermark, min_one=min_one)
+        return self.log.read(offset, max_bytes, up_to_offset, min_one=min_one)
 
     async def delete_records_before(self, offset: int, now_ms: int) -> int:
         """Raise the log start offset, at most to the high watermark; returns the new one.
@@ -673,9 +739,15 @@ class Partition:
     def _advance(self, high_watermark: int) -> None:
         """Raise the high watermark, and answer the requests that wait for it. Never lowers it."""
         if high_watermark > self.high_watermark:
-            self.high_watermark = high_watermark
+            self._set_high_watermark(high_watermark)
             self._produce_waiters.advance(high_watermark)
             self._wake_fetchers()
+
+    def _set_high_watermark(self, high_watermark: int) -> None:
+        """Raise the high watermark. If it passes end markers, their transactions are decided."""
+        self.high_watermark = high_watermark
+        if high_watermark > self.log.first_unstable_offset:
+            self.log.stabilize(high_watermark)
 
     def wake_readers(self) -> None:
         """Wake the consumers that wait here."""
@@ -700,3 +772,11 @@ class Partition:
         fetch; with `wakes`, also answer the fetches that wait in these sessions."""
         self._fetch_waiters.notify(self.watchers, wakes=wakes)
         self._fetch_waiters.notify(self.replica_watchers, wakes=wakes)
+
+
+def _origin(verification: Verification | None, *, is_of_coordinator: bool) -> Origin:
+    """The origin of a batch, for the log."""
+    if verification is None and not is_of_coordinator:
+        return UNVERIFIED  # of nearly all batches
+    is_verified = verification is not None and verification.is_valid
+    return Origin(is_of_coordinator, is_verified)

@@ -40,7 +40,7 @@ def find_dirt(
     """The dirty part of a log, and how much of it may be compacted now.
 
     `cleaner_offset` is the offset up to which earlier passes have compacted the log. `safe_offset`
-    is the lower of high watermark and durable end offset.
+    is the lowest of high watermark, durable end offset and last stable offset.
     """
     # A cleaner offset outside the log is outdated: records were deleted or truncated since.
     first_dirty = cleaner_offset

@@ -6,6 +6,8 @@ file with the mark `.swap` is complete, and contains all of the old segments in 
 offsets. All other unfinished files are useless: their old segments still exist.
 """
 
+from collections.abc import Collection
+
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.storage.batch_walk import walk_batches
 from chiplog_broker.storage.errors import DamagedLogError
@@ -34,6 +36,7 @@ async def finish_swaps(disk: Disk, directory: str, log_start_offset: int) -> Non
         if (base := offset_in_name(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None
     ]
     ends = {base: _end_offset(disk, directory, base) for base in swapped}
+    unfinished = {base for name in names if (base := _base_of_swap(name)) is not None}
     bases = {base for name in names if (base := offset_in_name(name, LOG_SUFFIX)) is not None}
     for base, end_offset in ends.items():
         is_followed = end_offset in bases or end_offset in ends
@@ -56,11 +59,16 @@ async def finish_swaps(disk: Disk, directory: str, log_start_offset: int) -> Non
     if ends:
         # Once the new file has its final name, nothing shows that the old ones must be removed.
         await disk.sync_directory(directory)
+    # A power cut may have kept any of the final names, so it is not known which index files are
+    # those of the new segment. Recovery builds all of them again.
+    for name in names:
+        if _is_index_of(name, unfinished):
+            disk.remove(f"{directory}/{name}")
     # Rename the log file of each segment last: as long as its mark `.swap` is there, this function
-    # can be repeated after a crash. Index files without a complete log file are removed.
-    for name in sorted(names, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
-        if name.endswith(SWAP_SUFFIX):
-            _finish_file(disk, directory, name, is_complete=_base_of(name) in ends)
+    # can be repeated after a crash.
+    for base in ends:
+        path = f"{directory}/{segment_file(base, LOG_SUFFIX)}"
+        disk.rename(path + SWAP_SUFFIX, path)
     if ends:
         await disk.sync_directory(directory)
 
@@ -78,17 +86,17 @@ def _is_replaced(name: str, base: int, end_offset: int) -> bool:
     return offset is not None and base < offset < end_offset
 
 
-def _finish_file(disk: Disk, directory: str, name: str, *, is_complete: bool) -> None:
-    """Give a `.swap` file its final name if its segment is complete; otherwise remove it."""
-    path = f"{directory}/{name}"
-    if is_complete:
-        disk.rename(path, path.removesuffix(SWAP_SUFFIX))
-    else:
-        disk.remove(path)
+def _is_index_of(name: str, bases: Collection[int]) -> bool:
+    """Whether a file is an index of one of these segments, with or without the mark `.swap`."""
+    stem = name.removesuffix(SWAP_SUFFIX)
+    return any(
+        suffix != LOG_SUFFIX and offset_in_name(stem, suffix) in bases
+        for suffix in SEGMENT_SUFFIXES
+    )
 
 
-def _base_of(name: str) -> int | None:
-    """The base offset in the name of a `.swap` file; None if it is no file of a segment."""
+def _base_of_swap(name: str) -> int | None:
+    """The base offset in the name of a `.swap` file; None for any other file."""
     for suffix in SEGMENT_SUFFIXES:
         offset = offset_in_name(name, suffix + SWAP_SUFFIX)
         if offset is not None:

@@ -96,6 +96,25 @@ class InvalidProducerEpochError(StorageError):
     kafka_error = "INVALID_PRODUCER_EPOCH"
 
 
+class CoordinatorFencedError(StorageError):
+    """A newer transaction coordinator has written a marker of this producer already."""
+
+    kafka_error = "TRANSACTION_COORDINATOR_FENCED"
+
+
+class InvalidTransactionStateError(StorageError):
+    """A producer with an open transaction sent records that do not belong to it."""
+
+    kafka_error = "INVALID_TXN_STATE"
+
+
+class UnverifiedTransactionError(StorageError):
+    """A batch would begin a transaction of its producer in this log, and it is not known whether
+    the transaction coordinator knows of that."""
+
+    kafka_error = "INVALID_TXN_STATE"
+
+
 class FencedLeaderEpochError(StorageError):
     """An append with an older leader epoch than one in the log."""
 

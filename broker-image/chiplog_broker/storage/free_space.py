@@ -3,7 +3,8 @@
 A full file system must be avoided: checkpoints and epoch histories of acknowledged records must
 still be written. So producers are refused while less than the reserve is free. Followers may use
 half of the reserve, so that records which leaders have accepted before still reach all replicas.
-The rest is for the broker's own files.
+So may the end markers of transactions: until then their records are hidden, and compaction cannot
+make room behind them. The rest is for the broker's own files.
 
 The free space is measured some times in a second. In between, appended bytes are subtracted, so
 that the value is wrong only by what other processes have written since.
@@ -89,8 +90,9 @@ class FreeSpace:
                 self._has_refused = self.is_short = True
                 raise
 
-    def for_follower(self, size_bytes: int) -> None:
-        """Raise `DiskFullError` if fetched records would use more than half of the reserve."""
+    def for_accepted(self, size_bytes: int) -> None:
+        """Raise `DiskFullError` if records that a leader has accepted, or the end markers of
+        accepted transactions, would use more than half of the reserve."""
         if self.free_bytes - size_bytes < self.reserve_bytes // 2:
             self._check(size_bytes, self.reserve_bytes // 2)
 

@@ -49,8 +49,10 @@ class PartitionLog:
         "_roller",
         "_state",
         "_surgery",
+        "aborted_transactions",
         "append_as_follower",
         "append_as_leader",
+        "append_marker",
         "checks",
         "compaction",
         "partition",
@@ -70,7 +72,9 @@ class PartitionLog:
         # Assigned, not wrapped: every produce and fetch calls them, and a wrapper would cost time.
         self.append_as_leader = appender.append_as_leader
         self.append_as_follower = appender.append_as_follower
+        self.append_marker = appender.append_marker
         self.read = reader.read
+        self.aborted_transactions = reader.aborted_transactions
         self._surgery = LogSurgery(state, roller, checks)
         self.compaction = LogCompaction(state, roller, checks)
         """For the cleaner."""
@@ -155,6 +159,27 @@ class PartitionLog:
         """The largest epoch of this log that is not above `leader_epoch`, and its end offset;
         (-1, -1) if `leader_epoch` is newer than this log."""
         return self._state.epochs.end_offset_for(leader_epoch, self._state.end_offset)
+
+    @property
+    def first_unstable_offset(self) -> int:
+        """The first offset of the oldest transaction that is open, or whose end marker
+        `stabilize` was not called for; `NO_UNSTABLE_OFFSET` if there is none."""
+        return self._state.producers.transactions.first_unstable_offset
+
+    def stabilize(self, high_watermark: int) -> None:
+        """The high watermark has passed `first_unstable_offset`: the transactions with markers
+        below it are decided."""
+        self._state.producers.transactions.stabilize(high_watermark)
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has an open transaction in this log, in this epoch."""
+        return self._state.producers.has_open(producer_id, producer_epoch)
+
+    def longest_idle_transaction_ms(self) -> int:
+        """For how long the producer of an open transaction has not written to this log: the longest
+        such time, as far as it has passed in this process. 0 without open transactions."""
+        self._state.pass_time()
+        return self._state.producers.longest_idle_transaction_ms
 
     @property
     def producer_count(self) -> int:

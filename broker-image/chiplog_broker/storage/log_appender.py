@@ -21,18 +21,34 @@ from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.producers import FirstSequences, SentBatch
 from chiplog_broker.storage.segment import Segment
 from chiplog_wire.records.batch import (
+    LENGTH_OVERHEAD_BYTES,
     BatchHeader,
     checked_headers,
     read_header,
     set_place,
     stamp_append_time,
 )
+from chiplog_wire.records.control import EndMarker, build_marker
 from chiplog_wire.records.errors import BatchTooLargeError
 from chiplog_wire.records.scan import check_keys_quickly
 from chiplog_wire.records.validate import TimestampType, validate_produced
-from chiplog_wire.records.writer import recompress
+from chiplog_wire.records.writer import Producer, recompress
 
 NO_APPEND_TIME = -1
+
+
+class Origin(NamedTuple):
+    """Where a batch for a leader comes from."""
+
+    is_coordinator: bool
+    """A group coordinator writes offsets of a producer's transaction, whose sequence numbers mean
+    nothing."""
+    may_begin: bool
+    """The batch may begin a transaction of its producer."""
+
+
+UNVERIFIED = Origin(is_coordinator=False, may_begin=False)
+VERIFIED = Origin(is_coordinator=False, may_begin=True)
 
 
 class AppendResult(NamedTuple):
@@ -95,6 +111,7 @@ class LogAppender:
         *,
         keys_are_checked: bool = False,
         first_sequences: FirstSequences | None = None,
+        origin: Origin = VERIFIED,
     ) -> AppendResult:
         """Check a produced batch, assign its offsets, and write it.
 
@@ -102,13 +119,15 @@ class LogAppender:
         `first_sequences` has the sequence numbers that new producers must begin with after a
         refusal; with None they may begin with any. `keys_are_checked`: the caller has verified with
         `check_keys` that each record has a key. Raises `RecordsError` or `StorageError`, and then
-        the log is unchanged; `TakesLong` if the keys must be checked by the caller first.
+        the log is unchanged, for example `UnverifiedTransactionError` if only the `origin` keeps
+        the batch from beginning a transaction; `TakesLong` if the keys must be checked by the
+        caller first.
         """
         state = self._state
         state.check_writable()
         header = validate_produced(batch, self._limits, now_ms)
         if header.producer_id >= 0:
-            earlier = state.producers.check(header, first_sequences)
+            earlier = self._check_producer(header, first_sequences, origin)
             if earlier is not None:
                 return self._duplicate(earlier)
         if batch.readonly:
@@ -149,7 +168,7 @@ class LogAppender:
         """
         state = self._state
         state.check_writable()
-        self._free_space.for_follower(len(batches))
+        self._free_space.for_accepted(len(batches))
         base_offset = state.end_offset
         headers = self._check_replicated(batches, leader_epoch)
         if headers and self._fit(headers, len(batches), now_ms):
@@ -160,7 +179,52 @@ class LogAppender:
             base_offset, state.end_offset - 1, NO_APPEND_TIME, state.log_start_offset, False
         )
 
+    def append_marker(
+        self,
+        marker: EndMarker,
+        producer: Producer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        epoch_is_raised: bool = False,
+    ) -> AppendResult:
+        """Write an end marker of a transaction coordinator.
+
+        `epoch_is_raised` is that of `ProducerStates.check_marker`. Raises `StorageError`, and then
+        the log is unchanged.
+        """
+        state = self._state
+        state.check_writable()
+        state.producers.check_marker(producer, marker, epoch_is_raised=epoch_is_raised)
+        batch = memoryview(build_marker(marker, producer, now_ms))
+        if state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+            stamp_append_time(batch, now_ms)
+        # The records of its transaction were accepted, and are hidden until it ends.
+        self._free_space.for_accepted(len(batch))
+        if leader_epoch != state.epochs.last_epoch:
+            self.begin_epoch(leader_epoch)
+        offset = state.end_offset
+        set_place(batch, offset, len(batch) - LENGTH_OVERHEAD_BYTES, leader_epoch)
+        if self._roller.is_due(offset, now_ms, len(batch), now_ms):
+            self._roller.roll(now_ms)
+        self._write_run(batch, [read_header(batch)], now_ms)
+        return AppendResult(offset, offset, NO_APPEND_TIME, state.log_start_offset, False)
+
     # --- inner workings ----------------------------------------------------------
+
+    def _check_producer(
+        self, header: BatchHeader, first_sequences: FirstSequences | None, origin: Origin
+    ) -> SentBatch | None:
+        """Check a batch against the last ones of its producer. Returns the stored batch if it is a
+        duplicate. Raises `StorageError`."""
+        producers = self._state.producers
+        if origin.is_coordinator:
+            producers.check_of_coordinator(header)
+        elif (earlier := producers.check(header, first_sequences)) is not None:
+            return earlier
+        if not origin.may_begin:
+            producers.check_begins_none(header)
+        return None
 
     def _fit(self, headers: list[BatchHeader], size_bytes: int, now_ms: int) -> bool:
         """Whether all these batches belong into the active segment.
@@ -215,7 +279,9 @@ class LogAppender:
                 state.epochs.assign(epoch, header.base_offset)
         segment.count_all(run)
         state.end_offset = run[-1].last_offset + 1
-        state.producers.record_all(run)
+        ended = state.producers.record_all(run, data)
+        if ended:
+            segment.transaction_index.add_ended(ended)
         if not is_continuous(state, segment, epoch):
             raise self._discontinuous(segment, run[0].base_offset, epoch)
 

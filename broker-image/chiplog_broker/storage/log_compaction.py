@@ -11,6 +11,7 @@ from chiplog_broker.storage.log_rolling import SegmentRoller
 from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.names import CLEANED_SUFFIX, SWAP_SUFFIX
 from chiplog_broker.storage.segment import Segment
+from chiplog_broker.storage.transaction_index import AbortedTransaction
 from chiplog_wire.records.batch import BatchHeader
 from chiplog_wire.records.errors import CorruptBatchError
 
@@ -62,7 +63,11 @@ class LogCompaction:
             state.config,
             cleaner_offset=self.cleaner_offset,
             log_start_offset=state.log_start_offset,
-            safe_offset=min(high_watermark, state.durable_end_offset),
+            safe_offset=min(
+                high_watermark,
+                state.durable_end_offset,
+                state.producers.transactions.first_unstable_offset,
+            ),
             now_ms=now_ms,
         )
 
@@ -85,6 +90,16 @@ class LogCompaction:
         return frozenset(
             batch.last_offset for _, entry in state.producers for batch in entry.batches
         )
+
+    def epochs_without_batches(self) -> dict[int, int]:
+        """The epochs of the producers whose last record is an end marker, by producer id: only
+        their markers show which epochs have ended."""
+        state = self._state
+        return {number: entry.epoch for number, entry in state.producers if not entry.batches}
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions of which records between these offsets may be."""
+        return self._state.segments.aborted_transactions(offset, end_offset)
 
     def finished_batches(
         self, segment: Segment, offset: int, chunk_bytes: int

@@ -16,6 +16,7 @@ from chiplog_broker.storage.timestamps import (
     may_hold_newest,
     newest_in,
 )
+from chiplog_broker.storage.transaction_index import AbortedTransaction
 from chiplog_wire.steps import Steps, run_steps
 
 _SEARCHES = 5
@@ -90,6 +91,16 @@ class LogReader:
             if found.size_bytes:
                 checks.check_slice(segment, found.position, found.size_bytes, offset)
         return LogSlice(segment.log, *found)
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions of which records between `offset` and `end_offset` may be, in
+        the order of their markers.
+
+        All records below `end_offset` must be of decided transactions.
+        """
+        segments = self._state.segments
+        with self._checks.checking(segments.active):
+            return segments.aborted_transactions(offset, end_offset)
 
     def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
         """The answer to ListOffsets: the first record with at least this timestamp, below

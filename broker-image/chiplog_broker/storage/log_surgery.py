@@ -211,6 +211,8 @@ class LogSurgery:
             producers = load_snapshot(disk, state.directory, first_offset, end_offset)
         except OSError as error:
             state.health.read_failed(error)
+        high_watermark = state.producers.transactions.high_watermark
+        producers.transactions.stabilize(min(high_watermark, end_offset))
         for segment in state.segments.as_list():
             with self._checks.checking(segment):
                 for _ in replay(producers, [segment], min(end_offset, segment.end_offset)):

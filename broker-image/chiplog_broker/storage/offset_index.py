@@ -59,4 +59,6 @@ class OffsetIndex(SparseIndex):
 
     def _to_indexed_batch(self, entry: Entry | None) -> IndexedBatch | None:
         """The batch of an entry, with its absolute offset; None for None."""
-        return entry and IndexedBatch(entry[_OFFSET] + self._base_offset, entry[_POSITION])
+        if entry is None:
+            return None
+        return IndexedBatch(entry[_OFFSET] + self._base_offset, entry[_POSITION])

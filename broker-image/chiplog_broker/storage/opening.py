@@ -102,6 +102,7 @@ class Opening:
                 log_start_offset=log_start_offset,
                 recovery_point=None if checkpoints.recovery_points.damaged else recovery_point,
                 gap_end_offset=gap_end_offset,
+                high_watermark=checkpoints.high_watermarks.get(partition) or 0,
             )
         )
         topic_id: UUID | None = None

@@ -10,6 +10,8 @@ from chiplog_broker.storage.names import SNAPSHOT_SUFFIX, offset_in_name, segmen
 from chiplog_broker.storage.producer_snapshot import SnapshotError, decode_snapshot
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.records.batch import CONTROL_MASK
+from chiplog_wire.records.control import read_marker
 
 _BATCHES_A_SLICE = 2_000
 
@@ -33,7 +35,7 @@ def load_snapshot(
             continue
         path = f"{directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
         with suppress(SnapshotError):
-            return ProducerStates(offset, decode_snapshot(read_file(disk, path)))
+            return ProducerStates(offset, *decode_snapshot(read_file(disk, path)))
     return ProducerStates(first_offset)
 
 
@@ -47,11 +49,14 @@ def replay(states: ProducerStates, segments: Sequence[Segment], up_to_offset: in
         if segment.end_offset <= states.end_offset or segment.base_offset >= up_to_offset:
             continue
         start = segment.position_of(states.end_offset)
-        for _, header in walk_batches(segment.log, start, segment.size_bytes):
+        for position, header in walk_batches(segment.log, start, segment.size_bytes):
             if header.last_offset >= up_to_offset:
                 break
             if header.last_offset >= states.end_offset:
-                states.record(header, header.base_offset)
+                marker = None
+                if header.attributes & CONTROL_MASK:
+                    marker = read_marker(segment.log.read(position, header.size_bytes), header)
+                states.record(header, header.base_offset, marker)
             batches += 1
             walked_bytes += header.size_bytes
             if batches % _BATCHES_A_SLICE == 0:

@@ -8,6 +8,10 @@ remembered batch, oldest first. Kafka uses the last entry of each producer, whic
 would have written itself. With all batches, retries of a producer are recognized right after a
 restart, too.
 
+A transaction whose end marker the high watermark may not have passed has an entry of its own,
+before all others of its producer: the last offset is -2 minus the marker's offset, and the first
+offset of the transaction is in place of the timestamp. Kafka does not store these transactions.
+
 The time of the last write is by the wall clock when the snapshot was made. Only differences are
 used, so the clock need not be right.
 """
@@ -15,6 +19,7 @@ used, so the clock need not be right.
 import struct
 from collections.abc import Iterable, Iterator
 from struct import Struct
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -24,6 +29,7 @@ from chiplog_broker.storage.producers import (
     ProducerStates,
     SentBatch,
 )
+from chiplog_broker.storage.transactions import UnsafeEnd
 from chiplog_wire.records.batch import MAX_SEQUENCE, NO_SEQUENCE
 
 VERSION = 1
@@ -34,6 +40,16 @@ _ENTRY = Struct(">qhiqiqiq")
 epoch, first offset of the open transaction."""
 
 _NO_OFFSET = -1
+_UNSAFE_END = -2
+"""Minus the offset of an end marker: the last offset in the entry of a transaction."""
+
+
+class Snapshot(NamedTuple):
+    """The content of a snapshot file."""
+
+    producers: list[tuple[int, ProducerEntry]]
+    """By id; their `written_ms` are relative to that of the most recent writer."""
+    unsafe: list[UnsafeEnd]
 
 
 class SnapshotError(Exception):
@@ -42,20 +58,25 @@ class SnapshotError(Exception):
 
 def encode_snapshot(states: ProducerStates, now_ms: int) -> bytes:
     """The content of a snapshot file; `now_ms` is the present wall clock time."""
+    unsafe: dict[int, list[UnsafeEnd]] = {}
+    for end in states.transactions.unsafe:
+        unsafe.setdefault(end.producer_id, []).append(end)
     packed = [
         entry
         for producer_id, producer in states
-        for entry in _encode(producer_id, producer, states, now_ms)
+        for entry in _encode(
+            producer_id,
+            producer,
+            unsafe.get(producer_id, ()),
+            now_ms - (states.time_ms - producer.written_ms),
+        )
     ]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return _PREFIX.pack(VERSION, crc32c(body)) + body
 
 
-def decode_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
-    """The producers by id; their `written_ms` are relative to that of the most recent writer.
-
-    Raises `SnapshotError` if any bit is wrong.
-    """
+def decode_snapshot(data: bytes) -> Snapshot:
+    """The content of a snapshot file. Raises `SnapshotError` if any bit is wrong."""
     try:
         version, crc = _PREFIX.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _PREFIX.size)
@@ -72,12 +93,13 @@ def decode_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
 
 
 def _encode(
-    producer_id: int, entry: ProducerEntry, states: ProducerStates, now_ms: int
+    producer_id: int, entry: ProducerEntry, unsafe: Iterable[UnsafeEnd], written_ms: int
 ) -> Iterator[bytes]:
-    """The packed entries of one producer: the time of its last write, then its batches."""
-    written_ms = now_ms - (states.time_ms - entry.written_ms)
+    """The packed entries of one producer: its transactions with unsafe ends, the time of its last
+    write, then its batches."""
     # (last sequence, last offset, offset delta, timestamp)
-    rows = [(NO_SEQUENCE, _NO_OFFSET, 0, written_ms)]
+    rows = [(NO_SEQUENCE, _UNSAFE_END - end.last_offset, 0, end.first_offset) for end in unsafe]
+    rows.append((NO_SEQUENCE, _NO_OFFSET, 0, written_ms))
     for batch in entry.batches:
         delta = batch.last_offset - batch.first_offset
         rows.append((batch.last_sequence, batch.last_offset, delta, batch.timestamp_ms))
@@ -87,11 +109,15 @@ def _encode(
         )
 
 
-def _decode(rows: Iterable[tuple[int, ...]]) -> list[tuple[int, ProducerEntry]]:
-    """The producers of a snapshot; several rows belong to one producer."""
+def _decode(rows: Iterable[tuple[int, ...]]) -> Snapshot:
+    """The content of a snapshot; several rows belong to one producer."""
     entries: dict[int, ProducerEntry] = {}
     written_ms: dict[int, int] = {}
+    unsafe = []
     for producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator, begun in rows:
+        if offset <= _UNSAFE_END:
+            unsafe.append(UnsafeEnd(timestamp_ms, _UNSAFE_END - offset, producer_id))
+            continue
         entry = entries.setdefault(producer_id, ProducerEntry(epoch))
         entry.coordinator_epoch = coordinator
         entry.transaction_start = max(begun, NO_TRANSACTION)
@@ -105,4 +131,4 @@ def _decode(rows: Iterable[tuple[int, ...]]) -> list[tuple[int, ProducerEntry]]:
         # Without that entry (in Kafka's files) the producer counts as the most recent writer, so
         # that it is not forgotten early.
         entry.written_ms = written_ms.get(producer_id, newest_ms) - newest_ms
-    return list(entries.items())
+    return Snapshot(list(entries.items()), unsafe)

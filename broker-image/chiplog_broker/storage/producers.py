@@ -20,9 +20,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from chiplog_broker.storage.errors import (
+    CoordinatorFencedError,
     InvalidProducerEpochError,
+    InvalidTransactionStateError,
     OutOfOrderSequenceError,
     OvertakesRefusedError,
+    UnverifiedTransactionError,
+)
+from chiplog_broker.storage.transactions import (
+    TRANSACTION_MASK,
+    EndedTransaction,
+    LogTransactions,
+    UnsafeEnd,
 )
 from chiplog_wire.records.batch import (
     CONTROL_MASK,
@@ -32,6 +41,8 @@ from chiplog_wire.records.batch import (
     TRANSACTIONAL_MASK,
     BatchHeader,
 )
+from chiplog_wire.records.control import EndMarker, read_markers
+from chiplog_wire.records.writer import Producer
 
 RETAINED_BATCHES = 5
 """The number of last batches that are remembered of each producer. A producer may have this many in
@@ -97,7 +108,9 @@ class ProducerEntry:
         self.written_ms = 0
         """The value of `ProducerStates.time_ms` when it wrote last."""
         self.transaction_start = NO_TRANSACTION
+        """The first offset of its open transaction; -1 if none is open."""
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
+        """That of its last end marker; -1 before the first."""
 
     @property
     def next_sequence(self) -> int:
@@ -281,12 +294,16 @@ class FirstSequences:
 class ProducerStates:
     """All producers of one log, as of `end_offset`."""
 
-    __slots__ = ("_clock_ms", "_entries", "end_offset", "time_ms")
+    __slots__ = ("_clock_ms", "_entries", "end_offset", "time_ms", "transactions")
 
     def __init__(
-        self, end_offset: int = 0, entries: Iterable[tuple[int, ProducerEntry]] = ()
+        self,
+        end_offset: int = 0,
+        entries: Iterable[tuple[int, ProducerEntry]] = (),
+        unsafe: Iterable[UnsafeEnd] = (),
     ) -> None:
-        """`entries` are the producers of a snapshot, as of `end_offset`."""
+        """`entries` and `unsafe` are the producers and the transactions with unsafe ends of a
+        snapshot, as of `end_offset`."""
         self.end_offset = end_offset
         """The batches below this offset have been recorded here."""
         self.time_ms = 0
@@ -295,6 +312,15 @@ class ProducerStates:
         """The monotonic time of the last `pass_time`; None before the first."""
         # Ordered by the time of the last write, the oldest first.
         self._entries = dict(sorted(entries, key=lambda one: one[1].written_ms))
+        self.transactions = LogTransactions(
+            (
+                (producer_id, entry.transaction_start)
+                for producer_id, entry in self
+                if entry.transaction_start != NO_TRANSACTION
+            ),
+            unsafe,
+        )
+        """The open transactions of these producers."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -315,6 +341,16 @@ class ProducerStates:
             self.time_ms += clock_ms - self._clock_ms
         self._clock_ms = clock_ms
 
+    @property
+    def longest_idle_transaction_ms(self) -> int:
+        """For how long the producer of an open transaction has not written here: the longest such
+        time. 0 without open transactions."""
+        idle = (
+            self.time_ms - self._entries[producer_id].written_ms
+            for producer_id in self.transactions.open_producers
+        )
+        return max(idle, default=0)
+
     def forget_idle(self, expiration_ms: int) -> None:
         """Forget producers that have been idle for `expiration_ms`, except those with an open
         transaction."""
@@ -334,8 +370,9 @@ class ProducerStates:
 
         Returns None if it may, and the stored batch if this one is a duplicate. `first_sequences`
         has the numbers that producers without remembered batches must begin with; None if they may
-        begin with any. Raises `OutOfOrderSequenceError`, `OvertakesRefusedError` and
-        `InvalidProducerEpochError`.
+        begin with any. Raises `OutOfOrderSequenceError`, `OvertakesRefusedError`,
+        `InvalidProducerEpochError`, and `InvalidTransactionStateError` for records outside the
+        producer's open transaction.
 
         Only the last five batches are remembered, but a duplicate may be much older. After a change
         of the leader, a producer sends its next batches, any number of them, to the new leader,
@@ -355,9 +392,12 @@ class ProducerStates:
             return None
         if header.producer_epoch != entry.epoch:
             _check_new_epoch(header, entry)
+            _check_transactional(header, entry)
             return None
         expected = entry.next_sequence
         if sequence == expected:
+            if entry.transaction_start != NO_TRANSACTION:
+                _check_transactional(header, entry)
             if first_sequences is not None and first_sequences.has_newer_epoch(header):
                 raise InvalidProducerEpochError(
                     f"producer {header.producer_id} has begun a newer epoch than {entry.epoch}"
@@ -369,44 +409,123 @@ class ProducerStates:
             f"producer {header.producer_id} sent sequence {sequence}, expected {expected}", expected
         )
 
-    def record(self, header: BatchHeader, base_offset: int) -> None:
-        """Update the states with the next batch of the log, which begins at `base_offset`."""
+    def check_of_coordinator(self, header: BatchHeader) -> None:
+        """Check whether a leader may append this batch of a group coordinator: offsets in a
+        transaction. It has no sequence numbers of the producer.
+
+        Raises `InvalidProducerEpochError`, and `InvalidTransactionStateError` for records outside
+        the producer's open transaction.
+        """
+        entry = self.get(header.producer_id)
+        if entry is not None:
+            if header.producer_epoch < entry.epoch:
+                raise _old_epoch(header.producer_id, header.producer_epoch, entry)
+            _check_transactional(header, entry)
+
+    def check_begins_none(self, header: BatchHeader) -> None:
+        """Check that this batch, which `check` has accepted, does not begin a transaction of its
+        producer. Raises `UnverifiedTransactionError`."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if header.attributes & TRANSACTIONAL_MASK and not self.has_open(producer_id, epoch):
+            raise UnverifiedTransactionError(
+                f"producer {producer_id} with epoch {epoch} would begin a transaction that was not "
+                "verified with its coordinator"
+            )
+
+    def has_open(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has an open transaction here, in this epoch."""
+        entry = self.get(producer_id)
+        return (
+            entry is not None
+            and entry.epoch == producer_epoch
+            and entry.transaction_start != NO_TRANSACTION
+        )
+
+    def check_marker(self, producer: Producer, marker: EndMarker, *, epoch_is_raised: bool) -> None:
+        """Check whether a leader may append this end marker of a transaction of the producer.
+
+        `epoch_is_raised`: the coordinator raises the producer's epoch with each transaction (the
+        second generation, KIP-890). Then a marker of the present epoch belongs to the transaction
+        before: it may be written again as long as none is open (KAFKA-19999), but it must not end
+        the next one. Raises `InvalidProducerEpochError` and `CoordinatorFencedError`.
+        """
+        entry = self.get(producer.producer_id)
+        if entry is None:
+            return
+        is_late = (
+            epoch_is_raised
+            and producer.epoch == entry.epoch
+            and entry.transaction_start != NO_TRANSACTION
+        )
+        if producer.epoch < entry.epoch or is_late:
+            raise _old_epoch(producer.producer_id, producer.epoch, entry)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise CoordinatorFencedError(
+                f"producer {producer.producer_id} has a marker of coordinator epoch "
+                f"{entry.coordinator_epoch}, not {marker.coordinator_epoch}"
+            )
+
+    def record(
+        self, header: BatchHeader, base_offset: int, marker: EndMarker | None = None
+    ) -> EndedTransaction | None:
+        """Update the states with the next batch of the log, which begins at `base_offset`.
+
+        `marker` is the content of a control batch. Returns the transaction that it has ended; None
+        if it has ended none.
+        """
         last_offset = base_offset + header.last_offset_delta
         self.end_offset = last_offset + 1
         producer_id = header.producer_id
         if producer_id < 0:
-            return
+            return None
         entry = self._entries.pop(producer_id, None) or ProducerEntry()
         self._entries[producer_id] = entry
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.forget_batches()
         entry.written_ms = self.time_ms
-        if header.attributes & CONTROL_MASK:
-            entry.transaction_start = NO_TRANSACTION
-            return
-        if header.attributes & TRANSACTIONAL_MASK and entry.transaction_start == NO_TRANSACTION:
-            entry.transaction_start = base_offset
+        ended = None
+        if header.attributes & TRANSACTION_MASK:
+            ended = self.transactions.apply(header, base_offset, marker)
+            if header.attributes & CONTROL_MASK:
+                if marker is not None:
+                    entry.transaction_start = NO_TRANSACTION
+                    entry.coordinator_epoch = marker.coordinator_epoch
+                return ended
+            if entry.transaction_start == NO_TRANSACTION:
+                entry.transaction_start = base_offset
         entry.add(SentBatch.of(header, base_offset))
+        return ended
 
-    def record_all(self, run: Sequence[BatchHeader]) -> None:
+    def record_all(
+        self, run: Sequence[BatchHeader], batches: memoryview
+    ) -> Sequence[EndedTransaction]:
         """Update the states with the next batches of the log, as `record` does for each.
 
-        A loop of its own, because a follower needs it for every batch: mostly, a batch is of the
-        same producer and epoch as the one before it, and only its last batches are remembered.
+        `run` has the headers of `batches`. Returns the transactions that they have ended. A loop of
+        its own, because a follower needs it for every batch: mostly, a batch is of the same
+        producer and epoch as the one before it, and only its last batches are remembered.
         """
         entry, of_producer, of_epoch = None, NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         following: list[BatchHeader] = []
+        markers: dict[int, EndMarker] | None = None
+        ended_here: list[EndedTransaction] = []
         for header in run:
             if (
                 header.producer_id != of_producer
                 or header.producer_epoch != of_epoch
-                or header.attributes & (CONTROL_MASK | TRANSACTIONAL_MASK)
+                or header.attributes & TRANSACTION_MASK
             ):
                 if entry is not None:
                     entry.add_all(following)
                     following = []
-                self.record(header, header.base_offset)
+                if markers is None and header.attributes & CONTROL_MASK:
+                    markers = read_markers(batches, run)
+                base_offset = header.base_offset
+                marker = markers.get(base_offset) if markers else None
+                ended = self.record(header, base_offset, marker)
+                if ended is not None:
+                    ended_here.append(ended)
                 of_producer, of_epoch = header.producer_id, header.producer_epoch
                 entry = self._entries.get(of_producer)
             elif entry is not None:
@@ -414,17 +533,35 @@ class ProducerStates:
         if entry is not None:
             entry.add_all(following)
         self.end_offset = run[-1].last_offset + 1
+        return ended_here
 
 
 def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
     """Raise unless the batch is the first one (sequence number 0) of a newer producer epoch."""
     if header.producer_epoch < entry.epoch:
-        raise InvalidProducerEpochError(
-            f"producer {header.producer_id} has epoch {entry.epoch}, not {header.producer_epoch}"
-        )
+        raise _old_epoch(header.producer_id, header.producer_epoch, entry)
     if header.base_sequence != 0:
         raise OutOfOrderSequenceError(
             f"producer {header.producer_id} begins epoch {header.producer_epoch} "
             f"with sequence {header.base_sequence}, expected 0",
             expected=0,
         )
+
+
+def _check_transactional(header: BatchHeader, entry: ProducerEntry) -> None:
+    """Raise `InvalidTransactionStateError` if the producer has an open transaction to which this
+    batch does not belong."""
+    if entry.transaction_start != NO_TRANSACTION and not header.attributes & TRANSACTIONAL_MASK:
+        raise InvalidTransactionStateError(
+            f"producer {header.producer_id} has an open transaction, which began at offset "
+            f"{entry.transaction_start}, and sent records outside it"
+        )
+
+
+def _old_epoch(
+    producer_id: int, producer_epoch: int, entry: ProducerEntry
+) -> InvalidProducerEpochError:
+    """The error for a batch or marker of an epoch that has ended."""
+    return InvalidProducerEpochError(
+        f"producer {producer_id} has epoch {entry.epoch}, not {producer_epoch}"
+    )

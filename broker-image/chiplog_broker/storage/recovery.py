@@ -57,7 +57,13 @@ from chiplog_broker.storage.producer_replay import load_snapshot, replay, snapsh
 from chiplog_broker.storage.producer_snapshot import encode_snapshot
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.segment import IndexSettings, Segment
-from chiplog_wire.records.batch import BatchHeader, check_crc
+from chiplog_broker.storage.transactions import (
+    NO_UNSTABLE_OFFSET,
+    TRANSACTION_MASK,
+    LogTransactions,
+)
+from chiplog_wire.records.batch import MAX_OFFSET, BatchHeader, check_crc
+from chiplog_wire.records.control import EndMarker, read_marker
 from chiplog_wire.records.errors import CorruptBatchError
 
 _SCAN_BYTES = 2**20
@@ -86,6 +92,8 @@ class LogSource:
     gap_end_offset: int = 0
     """The offset below which the log may have gaps: compaction removed records here, or in the log
     that this one was fetched from."""
+    high_watermark: int = 0
+    """From the checkpoint: transactions whose end markers are below it are decided."""
 
 
 def _read_chunks(segment: Segment, position: int) -> Iterator[bytes]:
@@ -139,6 +147,10 @@ class LogRecovery:
         self._gap: tuple[int, int] | None = None
         """The newest gap between batches, which compaction may leave: its first offset, and the
         offset after it."""
+        self._transactions = LogTransactions()
+        self._transactions_end = NO_UNSTABLE_OFFSET
+        """The open transactions at the start of the segment that is scanned, and its base offset;
+        an offset that no segment has until they are needed."""
         self._last_base_offset = 0
         """The base offset of the last batch that was scanned."""
         self._rebuilt: list[Segment] = []
@@ -228,6 +240,7 @@ class LogRecovery:
         tail.start_rebuild(self._source.now_ms)
         for _, header in walk_batches(tail.log, 0, tail.log.size()):
             tail.count(header.last_offset, header.newest_record_ms, header.size_bytes)
+        tail.transaction_index.add_aborted(segment.aborted_from(tail_start.offset))
         # The kernel may still report a failed sync of the last process, once, to the next sync of
         # the file. The bytes that it concerns were copied: ignore it here.
         with suppress(SyncFailedError):
@@ -640,8 +653,10 @@ class LogRecovery:
                 if not is_above_durable_end:
                     tail_start = _TailStart(segment.size_bytes, segment.end_offset)
                     self._tail_starts[segment.base_offset] = tail_start
-                if header.last_offset >= self.producers.end_offset:
-                    self.producers.record(header, header.base_offset)
+                if header.attributes & TRANSACTION_MASK:
+                    yield from self._record_transactional(segment, header, batch)
+                else:
+                    self._record(header)
                 unreported_bytes += header.size_bytes
                 if unreported_bytes >= _SCAN_BYTES:
                     yield unreported_bytes
@@ -650,8 +665,57 @@ class LogRecovery:
             if segment.end_offset != up_to:
                 return str(error)
             segment.log.truncate(segment.size_bytes)
+        if self._transactions_end == segment.base_offset:
+            self._transactions_end = segment.end_offset
         yield unreported_bytes
         return None
+
+    def _record(self, header: BatchHeader, marker: EndMarker | None = None) -> None:
+        """Update the producers with the next batch, unless their snapshot already contains it."""
+        if header.last_offset >= self.producers.end_offset:
+            self.producers.record(header, header.base_offset, marker)
+
+    def _record_transactional(
+        self, segment: Segment, header: BatchHeader, batch: memoryview
+    ) -> Steps:
+        """Update the producers with the next transactional or control batch of a segment that is
+        scanned. If it aborts a transaction, add that to the index of the segment.
+
+        The producers do not show when a transaction began, if they are of a snapshot from within
+        this segment. So the open transactions are known separately, from the segment's start on.
+        """
+        marker = read_marker(batch, header) if header.is_control else None
+        self._record(header, marker)
+        if self._transactions_end != segment.base_offset:
+            self._transactions = yield from self._transactions_at(segment)
+            self._transactions_end = segment.base_offset
+        ended = self._transactions.apply(header, header.base_offset, marker)
+        if ended is not None:
+            segment.transaction_index.add_ended([ended])
+
+    def _transactions_at(self, segment: Segment) -> Generator[int, None, LogTransactions]:
+        """The open transactions at the start of a segment, from the newest producer snapshot at or
+        below it. Earlier segments may not be opened yet. Raises `DamagedLogError`."""
+        states = self._snapshot_up_to(segment.base_offset)
+        states.transactions.stabilize(MAX_OFFSET)  # only the open ones matter
+        for earlier, following in pairwise(self.segments):
+            if earlier is segment:
+                break
+            if following.base_offset <= states.end_offset:
+                continue
+            try:
+                for position, header in walk_batches(earlier.log, 0, earlier.log.size()):
+                    if header.base_offset >= following.base_offset:
+                        break
+                    is_new = header.last_offset >= states.end_offset
+                    if is_new and header.attributes & TRANSACTION_MASK:
+                        batch = earlier.log.read(position, header.size_bytes)
+                        marker = read_marker(batch, header) if header.is_control else None
+                        states.transactions.apply(header, header.base_offset, marker)
+                    yield header.size_bytes
+            except CorruptBatchError as error:
+                raise DamagedLogError(f"{earlier.log_path}: {error}") from error
+        return states.transactions
 
     def _check_place(self, header: BatchHeader, expected: int) -> None:
         """Check the offsets of a batch: the checksum does not cover the base offset.
@@ -765,12 +829,11 @@ class LogRecovery:
 
     def _snapshot_up_to(self, offset: int) -> ProducerStates:
         """The producers of the newest snapshot on disk at or below `offset`."""
-        return load_snapshot(
-            self._disk,
-            self._source.directory,
-            self.segments[0].base_offset,
-            offset,
-        )
+        first_offset = self.segments[0].base_offset
+        states = load_snapshot(self._disk, self._source.directory, first_offset, offset)
+        # A segment may have the ends of millions of transactions: do not remember all of them.
+        states.transactions.stabilize(self._source.high_watermark)
+        return states
 
     def _new_segment(self, base_offset: int) -> Segment:
         """A segment with the present settings, whose files are neither read nor created yet."""

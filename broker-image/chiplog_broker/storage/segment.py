@@ -1,4 +1,5 @@
-"""One segment: a file of batches, and two sparse indexes for it.
+"""One segment: a file of batches, two sparse indexes for it, and an index of the transactions that
+were aborted in it.
 
 Only the active segment of a log is written to. Positions are byte offsets in the file and always
 batch boundaries. `_boundaries` maps a few recent offsets to positions: most reads begin at the last
@@ -19,12 +20,15 @@ from chiplog_broker.storage.names import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     segment_file,
 )
 from chiplog_broker.storage.offset_index import ENTRY as OFFSET_ENTRY
 from chiplog_broker.storage.offset_index import IndexedBatch, OffsetIndex
+from chiplog_broker.storage.sparse_index import SparseIndex
 from chiplog_broker.storage.time_index import ENTRY as TIME_ENTRY
 from chiplog_broker.storage.time_index import TimeIndex
+from chiplog_broker.storage.transaction_index import AbortedTransaction, TransactionIndex
 from chiplog_wire.buffer import Buffer
 from chiplog_wire.records.batch import (
     HEADER_BYTES,
@@ -92,6 +96,7 @@ class Segment:
         "sealed",
         "size_bytes",
         "time_index",
+        "transaction_index",
         "unsynced",
     )
 
@@ -122,6 +127,7 @@ class Segment:
         """The largest timestamp of the first batch; -1 if it has none, or is not known yet."""
         self.offset_index = OffsetIndex(disk, self._path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(disk, self._path(TIME_INDEX_SUFFIX), base_offset)
+        self.transaction_index = TransactionIndex(disk, self._path(TXN_INDEX_SUFFIX))
         self.index_settings = index_settings
         self.index_full = False
         """Whether an index has reached its largest size: the next batch needs a new segment."""
@@ -142,8 +148,7 @@ class Segment:
         """Create the segment without records. Files from an earlier, failed attempt are emptied."""
         self._log = self._disk.open(self._path(LOG_SUFFIX), create=True)
         self._log.truncate(0)
-        self.offset_index.start_empty()
-        self.time_index.start_empty()
+        self._start_indexes()
         self.created_ms = now_ms
         self._max_timestamp_ms = NO_TIMESTAMP
 
@@ -185,14 +190,18 @@ class Segment:
                 break
 
     def indexes_are_complete(self) -> bool:
-        """Whether both index files exist and contain only complete entries."""
-        return self.offset_index.is_complete() and self.time_index.is_complete()
+        """Whether all index files exist that must, and contain only complete entries."""
+        return (
+            self.offset_index.is_complete()
+            and self.time_index.is_complete()
+            and self.transaction_index.is_complete()
+        )
 
     def start_rebuild(self, now_ms: int) -> None:
-        """Empty the indexes; the caller then calls `count` for every batch of the file."""
+        """Empty the indexes; the caller then calls `count` for every batch of the file, and adds
+        the aborted transactions."""
         self.created_ms = now_ms
-        self.offset_index.start_empty()
-        self.time_index.start_empty()
+        self._start_indexes()
         self._boundaries.clear()
         self._max_timestamp_ms = NO_TIMESTAMP
         self._max_timestamp_offset = self.end_offset = self.base_offset
@@ -269,6 +278,7 @@ class Segment:
             self.time_index.add_maximum(self.max_timestamp_ms, self._max_timestamp_offset)
         self.offset_index.flush()
         self.time_index.flush()
+        self.transaction_index.flush()
 
     def take_over(self, cleaned_from: "Segment") -> None:
         """Finish a compacted segment: it gets the creation time of the segment that it replaces."""
@@ -283,11 +293,13 @@ class Segment:
         files = (
             (INDEX_SUFFIX, self.offset_index),
             (TIME_INDEX_SUFFIX, self.time_index),
+            (TXN_INDEX_SUFFIX, self.transaction_index),
             (LOG_SUFFIX, None),
         )
         for suffix, index in files:
             old, new = self._path(suffix), self._path(suffix, mark)
-            self._disk.rename(old, new)
+            if suffix != TXN_INDEX_SUFFIX or self._disk.exists(old):
+                self._disk.rename(old, new)
             if index is not None:
                 index.renamed(new)
         self._mark = mark
@@ -299,21 +311,22 @@ class Segment:
         self.size_bytes = position
         self.offset_index.cut_at_position(position)
         self.time_index.cut_at_offset(end_offset)
+        self.transaction_index.cut_at_offset(end_offset)
         self.sealed = False
         self.refresh_tail()
 
     def open_files(self) -> None:
         """Open all files that `truncate` needs, so that it cannot fail half-way."""
         self.log.size()
-        self.offset_index.keep_open()
-        self.time_index.keep_open()
+        for index in self._indexes():
+            index.keep_open()
 
     async def sync(self) -> None:
         """Make the bytes durable; for a sealed segment the indexes, too."""
         await self.log.sync()
         if not self.sealed:
             return
-        for index in (self.offset_index, self.time_index):
+        for index in self._indexes():
             # It may have been deleted during the last await. Then its files were renamed, and need
             # no sync.
             if not self.retired:
@@ -418,6 +431,15 @@ class Segment:
         self._remember(next_offset, end)
         return SegmentSlice(start, end - start, next_offset)
 
+    def aborted_from(self, offset: int) -> Iterator[AbortedTransaction]:
+        """The aborted transactions whose markers are in this segment, at or above `offset`, in the
+        order of the markers."""
+        try:
+            yield from self.transaction_index.aborted_from(offset)
+        finally:
+            if self.sealed:
+                self.transaction_index.close()  # sealed segments keep no index open
+
     def header_at(self, position: int) -> BatchHeader:
         """The header of the batch that begins at `position`."""
         return read_header(self.log.read(position, HEADER_BYTES))
@@ -517,7 +539,7 @@ class Segment:
     def discard(self) -> None:
         """Close and remove the files of a segment that never became part of the log."""
         self.close()
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in SEGMENT_SUFFIXES:
             self._disk.remove(self._path(suffix))
 
     def close(self) -> None:
@@ -528,8 +550,16 @@ class Segment:
 
     def _close_indexes(self) -> None:
         """Close the descriptors; most segments are idle, and lookups open them again."""
-        self.offset_index.close()
-        self.time_index.close()
+        for index in self._indexes():
+            index.close()
+
+    def _start_indexes(self) -> None:
+        """Let all indexes start without entries."""
+        for index in self._indexes():
+            index.start_empty()
+
+    def _indexes(self) -> tuple[SparseIndex, ...]:
+        return self.offset_index, self.time_index, self.transaction_index
 
     def _path(self, suffix: str, mark: str | None = None) -> str:
         """The path of a file of this segment, with its present mark unless another is given."""

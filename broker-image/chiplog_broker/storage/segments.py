@@ -15,6 +15,7 @@ from chiplog_broker.storage.names import (
     segment_file,
 )
 from chiplog_broker.storage.segment import Segment
+from chiplog_broker.storage.transaction_index import AbortedTransaction
 
 _base_of = attrgetter("base_offset")
 
@@ -72,6 +73,26 @@ class LogSegments:
             return active
         number = bisect_right(self._segments, offset, key=_base_of) - 1
         return self._segments[max(number, 0)]
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segment that contains `offset`, as `segment_for` finds it, and all later ones."""
+        number = bisect_right(self._segments, offset, key=_base_of) - 1
+        return self._segments[max(number, 0) :]
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions of which records between `offset` and `end_offset` may be, in
+        the order of their markers.
+
+        All records below `end_offset` must be of decided transactions.
+        """
+        found: list[AbortedTransaction] = []
+        for segment in self.from_offset(offset):
+            for aborted in segment.aborted_from(offset):
+                if aborted.first_offset < end_offset:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= end_offset:
+                    return found  # later ones began at or above `end_offset`
+        return found
 
     def add(self, segment: Segment) -> None:
         """Add a new active segment, which begins where the last one ends."""

@@ -1,4 +1,4 @@
-"""A sorted file of fixed-size entries: the base of the offset index and the time index.
+"""A sorted file of fixed-size entries: the base of the indexes of a segment.
 
 Entries are appended and found by binary search. The newest ones stay in memory until there are
 enough for one write, because a write for each entry would cost as much as writing its batch. A
@@ -20,18 +20,30 @@ PENDING_ENTRIES = 512
 _PAGE_ENTRIES = 2048
 """When a binary search has this many entries left, they are read together: 16 or 24 KiB."""
 
-Entry = tuple[int, int]
-_COLUMNS = (itemgetter(0), itemgetter(1))
+Entry = tuple[int, ...]
 
 
 class SparseIndex:
-    """Entries of two numbers; neither decreases from one entry to the next."""
+    """Entries of two or more numbers. A number by which entries are found must not decrease from
+    one entry to the next."""
 
-    __slots__ = ("_disk", "_file", "_layout", "_may_have_rest", "_path", "_pending", "_stored")
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_layout",
+        "_may_have_rest",
+        "_path",
+        "_pending",
+        "_pending_entries",
+        "_stored",
+    )
 
-    def __init__(self, disk: Disk, path: str, layout: Struct) -> None:
-        """`layout` is the binary format of an entry, which has two numbers."""
+    def __init__(
+        self, disk: Disk, path: str, layout: Struct, *, pending_entries: int = PENDING_ENTRIES
+    ) -> None:
+        """`layout` is the binary format of an entry. `pending_entries` are written together."""
         self._disk = disk
+        self._pending_entries = pending_entries
         self._path = path
         self._layout = layout
         self._file: File | None = None
@@ -63,16 +75,16 @@ class SparseIndex:
         self.close()
         self._disk.remove(self._path)
 
-    def add(self, first: int, second: int) -> None:
+    def add(self, *entry: int) -> None:
         """Append an entry. It is written to the file together with later ones."""
-        self.add_all([(first, second)])
+        self.add_all([entry])
 
     def add_all(self, entries: Iterable[Entry]) -> None:
         """Append entries. They are written to the file together with later ones."""
         pending = self._pending
-        written_at = len(pending) // PENDING_ENTRIES
+        written_at = len(pending) // self._pending_entries
         pending.extend(entries)
-        if len(pending) // PENDING_ENTRIES > written_at:
+        if len(pending) // self._pending_entries > written_at:
             try:
                 self.flush()
             except OSError:
@@ -117,17 +129,19 @@ class SparseIndex:
         return self.entry(count - 1) if count else None
 
     def floor(self, key: int, column: int) -> int:
-        """The number of the last entry whose `column` (0 or 1) is at most `key`; -1 if none is."""
+        """The number of the last entry whose `column`, counted from 0, is at most `key`; -1 if none
+        is."""
         return self._floor(key, column)[0]
 
     def floor_entry(self, key: int, column: int) -> Entry | None:
-        """The last entry whose `column` (0 or 1) is at most `key`; None if there is none."""
+        """The last entry whose `column`, counted from 0, is at most `key`; None if there is
+        none."""
         return self._floor(key, column)[1]
 
     def _floor(self, key: int, column: int) -> tuple[int, Entry | None]:
         """Number and content of the last entry whose `column` is at most `key`; (-1, None) if none
         is."""
-        value_of = _COLUMNS[column]
+        value_of = itemgetter(column)
         stored = self._stored_entries()
         pending = self._pending
         if pending and value_of(pending[0]) <= key:
@@ -146,8 +160,7 @@ class SparseIndex:
 
         def in_page(number: int) -> Entry:
             """An entry of the bytes that were read, counted from `low`."""
-            first, second = unpack(data, number * width)
-            return first, second
+            return unpack(data, number * width)
 
         page = range(high - low)
         found = bisect_right(page, key, key=lambda number: value_of(in_page(number))) - 1
@@ -194,4 +207,4 @@ class SparseIndex:
         """Read `count` entries of the file, from the number `first` on."""
         width = self._layout.size
         data = self._open_if_closed().read(first * width, count * width)
-        return [(left, right) for left, right in self._layout.iter_unpack(data)]
+        return list(self._layout.iter_unpack(data))

@@ -11,7 +11,10 @@ from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DiskFullError
 from chiplog_broker.storage.free_space import AUTOMATIC, FreeSpace, reserve_of
 from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.transactions import NO_UNSTABLE_OFFSET
 from chiplog_wire.records.batch import set_place
+from chiplog_wire.records.control import EndMarker
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from tests.storage.memory_disk import MemoryDisk
 
 if TYPE_CHECKING:
@@ -91,6 +94,23 @@ def test_producers_leave_the_reserve_and_followers_half_of_it(
     directory.free_space.refresh()
     assert not is_short(directory)
     kit.run(directory.close({kit.orders: end_offset}, 1))
+
+
+def test_transactions_can_end_where_producers_are_refused(
+    kit: "StorageKit", log: PartitionLog, make_batch: "MakeBatch"
+) -> None:
+    """Otherwise their records would stay hidden, and compaction could not make room behind them."""
+    kit.run(log.flush())
+    producer = Producer(producer_id=1, epoch=0, base_sequence=0)
+    options = BatchOptions(producer=producer, transactional=True)
+    batch = build_batch([NewRecord(b"x" * 1_880, timestamp_ms=NOW)], options)
+    log.append_as_leader(memoryview(batch), 0, NOW)
+    assert log.first_unstable_offset == 0
+    with pytest.raises(DiskFullError):
+        log.append_as_leader(make_batch([b"x" * 80]), 0, NOW)
+    log.append_marker(EndMarker(is_commit=True, coordinator_epoch=0), producer, 0, NOW)
+    log.stabilize(log.end_offset)
+    assert log.first_unstable_offset == NO_UNSTABLE_OFFSET
 
 
 def test_between_two_measurements_appends_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,9 @@ from chiplog_broker.storage.producers import (
     ProducerStates,
     SentBatch,
 )
+from chiplog_broker.storage.transactions import EndedTransaction
 from chiplog_wire.records.batch import MAX_SEQUENCE, BatchHeader
+from chiplog_wire.records.control import EndMarker
 
 EXPIRATION_MS = 1_000
 NOW_MS = 1_700_000_000_000
@@ -273,7 +275,7 @@ def test_nothing_is_known_before_a_gap() -> None:
 def test_a_snapshot_says_nothing_of_what_was_before_the_last_five() -> None:
     sent = [header(number) for number in range(8)]
     states = states_after(*sent)
-    read = ProducerStates(8, decode_snapshot(encode_snapshot(states, NOW_MS)))
+    read = ProducerStates(8, *decode_snapshot(encode_snapshot(states, NOW_MS)))
     assert read.check(sent[-RETAINED_BATCHES]) is not None
     with pytest.raises(OutOfOrderSequenceError):
         read.check(sent[-RETAINED_BATCHES - 1])
@@ -287,7 +289,7 @@ def test_a_snapshot_says_nothing_of_what_was_before_the_last_five() -> None:
 
 def test_a_snapshot_of_a_first_batch_says_nothing_of_one_before_it() -> None:
     states = states_after(header(0))
-    read = ProducerStates(1, decode_snapshot(encode_snapshot(states, NOW_MS)))
+    read = ProducerStates(1, *decode_snapshot(encode_snapshot(states, NOW_MS)))
     for number in range(1, 8):
         read.record(header(number), read.end_offset)
     assert read.check(header(0)) is not None
@@ -397,15 +399,16 @@ def test_a_marker_ends_the_transaction() -> None:
     entry = states.get(7)
     assert entry is not None
     assert entry.transaction_start == 0
-    states.record(header(-1, attributes=0x30, epoch=1), 1)
-    assert entry.transaction_start == -1
+    ended = states.record(header(-1, attributes=0x30, epoch=1), 1, EndMarker(False, 4))
+    assert (entry.transaction_start, entry.coordinator_epoch) == (-1, 4)
+    assert ended == EndedTransaction(7, 0, 1, 2, is_commit=False)
     assert entry.epoch == 1
     assert states.check(header(0, epoch=1)) is None
 
 
 def restored(states: ProducerStates, now_ms: int = NOW_MS) -> ProducerStates:
     """The states as the next process finds them in a snapshot of that time."""
-    return ProducerStates(states.end_offset, decode_snapshot(encode_snapshot(states, now_ms)))
+    return ProducerStates(states.end_offset, *decode_snapshot(encode_snapshot(states, now_ms)))
 
 
 def test_a_snapshot_brings_back_the_last_five_batches_of_each() -> None:
@@ -457,7 +460,7 @@ def test_a_snapshot_of_one_entry_a_producer_is_read() -> None:
         for producer_id, timestamp_ms in ((1, 5), (2, 2**62))
     )
     body = struct.pack(">i", 2) + rows
-    states = ProducerStates(10, decode_snapshot(struct.pack(">hI", 1, crc32c(body)) + body))
+    states = ProducerStates(10, *decode_snapshot(struct.pack(">hI", 1, crc32c(body)) + body))
     states.pass_time(0)
     states.forget_idle(1)
     for producer_id in (1, 2):

@@ -11,6 +11,7 @@ from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.segment import Segment
+from chiplog_broker.storage.transactions import EndedTransaction
 from chiplog_wire.records.batch import (
     CONTROL_MASK,
     HEADER_BYTES,
@@ -22,6 +23,7 @@ from chiplog_wire.records.batch import (
     seal,
     set_place,
 )
+from chiplog_wire.records.control import EndMarker, build_marker, read_markers
 from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 if TYPE_CHECKING:
@@ -57,6 +59,13 @@ def replicated(start: int, batches: list[Any]) -> list[memoryview]:
     for producer, flags, count, later_ms, size_bytes in batches:
         timestamp_ms = NOW_MS + later_ms
         records = [NewRecord(bytes(size_bytes), timestamp_ms=timestamp_ms)] * count
+        if flags & CONTROL_MASK:
+            marker = build_marker(EndMarker(size_bytes % 2 == 0, 1), producer, timestamp_ms)
+            set_place(memoryview(marker), start, len(marker) - 12, 0)
+            if producer.producer_id != NO_PRODUCER_ID:
+                found.append(memoryview(marker))
+                start += 1
+            continue
         batch = memoryview(bytearray(build_batch(records, BatchOptions(producer=producer))))
         if producer.producer_id != NO_PRODUCER_ID and flags:
             batch[ATTRIBUTES_AT + 1] |= flags
@@ -72,9 +81,12 @@ def count_each(segment: Segment, run: Sequence[BatchHeader]) -> None:
         segment.count(one.last_offset, one.newest_record_ms, one.size_bytes)
 
 
-def record_each(states: ProducerStates, run: Sequence[BatchHeader]) -> None:
-    for one in run:
-        states.record(one, one.base_offset)
+def record_each(
+    states: ProducerStates, run: Sequence[BatchHeader], batches: memoryview
+) -> list[EndedTransaction]:
+    markers = read_markers(batches, run)
+    found = [states.record(one, one.base_offset, markers.get(one.base_offset)) for one in run]
+    return [ended for ended in found if ended is not None]
 
 
 def counted(log: PartitionLog) -> list[object]:
@@ -90,14 +102,23 @@ def counted(log: PartitionLog) -> list[object]:
             one._max_timestamp_offset,
             [one.offset_index.entry(number) for number in range(len(one.offset_index))],
             [one.time_index.entry(number) for number in range(len(one.time_index))],
+            list(one.aborted_from(0)),
         )
         for one in state.segments.as_list()
     ]
     producers = [
-        (number, one.epoch, list(one.batches), one.in_a_row, one.transaction_start)
+        (
+            number,
+            one.epoch,
+            list(one.batches),
+            one.in_a_row,
+            one.transaction_start,
+            one.coordinator_epoch,
+        )
         for number, one in state.producers._entries.items()
     ]
-    return [state.end_offset, state.producers.end_offset, segments, producers]
+    unstable = state.producers.transactions.first_unstable_offset
+    return [state.end_offset, state.producers.end_offset, unstable, segments, producers]
 
 
 @settings(max_examples=60, deadline=None)

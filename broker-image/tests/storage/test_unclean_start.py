@@ -216,7 +216,7 @@ def test_the_producers_of_a_split_are_those_that_wrote_below_it(
     kit.kill()
     kit.run(kit.open())
     snapshot = bytes(kit.disk.content(kit.path(f"{4:020d}.snapshot")))
-    ((producer_id, entry),) = decode_snapshot(snapshot)
+    ((producer_id, entry),) = decode_snapshot(snapshot).producers
     assert producer_id == 7
     assert [one.last_offset for one in entry.batches] == [0, 1, 2, 3]
 

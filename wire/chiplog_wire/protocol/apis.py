@@ -38,6 +38,11 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
     DESCRIBE_ACLS = 29
     CREATE_ACLS = 30
     DELETE_ACLS = 31
@@ -114,8 +119,8 @@ def _api(key: ApiKey, versions: tuple[int, int], *, flexible: int, served: int =
 
 _TABLE = (
     # librdkafka believes that Produce is missing unless 0 is offered (KAFKA-18659), although
-    # KIP-896 removed the message formats of 0-2. 12 requires transactions v2, 13 topic ids.
-    _api(ApiKey.PRODUCE, (0, 11), flexible=9, served=3),
+    # KIP-896 removed the message formats of 0-2. 13 has topic ids.
+    _api(ApiKey.PRODUCE, (0, 12), flexible=9, served=3),
     # 17 and 18 only add fields for followers of Kafka's metadata log.
     _api(ApiKey.FETCH, (4, 18), flexible=12),
     # 9 and 11 ask for offsets of tiered storage, of which there is none; 10 adds a time limit.
@@ -139,6 +144,12 @@ _TABLE = (
     _api(ApiKey.DELETE_RECORDS, (0, 2), flexible=2),
     _api(ApiKey.INIT_PRODUCER_ID, (0, 5), flexible=2),
     _api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), flexible=4),
+    # 4 and 5 are for brokers: many transactions, and verification (KIP-890).
+    _api(ApiKey.ADD_PARTITIONS_TO_TXN, (0, 5), flexible=3),
+    _api(ApiKey.ADD_OFFSETS_TO_TXN, (0, 4), flexible=3),
+    _api(ApiKey.END_TXN, (0, 5), flexible=3),
+    _api(ApiKey.WRITE_TXN_MARKERS, (1, 2), flexible=1),
+    _api(ApiKey.TXN_OFFSET_COMMIT, (0, 5), flexible=3),
     _api(ApiKey.DESCRIBE_ACLS, (1, 3), flexible=2),
     _api(ApiKey.CREATE_ACLS, (1, 3), flexible=2),
     _api(ApiKey.DELETE_ACLS, (1, 3), flexible=2),

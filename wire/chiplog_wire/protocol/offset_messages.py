@@ -1,4 +1,4 @@
-"""Commits of consumer groups as values: OffsetCommit and OffsetFetch.
+"""Commits of consumer groups as values: OffsetCommit, TxnOffsetCommit and OffsetFetch.
 
 One type is for all versions. Versions differ in more than fields: from 10 on topics have ids and no
 names, and OffsetFetch requests one group up to version 7 and many from 8 on.
@@ -49,6 +49,17 @@ class OffsetCommitRequest(NamedTuple):
     topics: tuple[CommitTopic, ...]
 
 
+class TxnOffsetCommitRequest(NamedTuple):
+    """TxnOffsetCommit 0-5: offsets to commit in a producer's transaction. Its answer is an
+    `OffsetCommitResponse`."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: OffsetCommitRequest
+    """Before version 3 without member and generation."""
+
+
 class CommittedTopic(NamedTuple):
     """The result of a commit for one topic: index and error code of each partition."""
 
@@ -57,7 +68,7 @@ class CommittedTopic(NamedTuple):
 
 
 class OffsetCommitResponse(NamedTuple):
-    """OffsetCommit 2-10."""
+    """OffsetCommit 2-10, TxnOffsetCommit 0-5."""
 
     topics: tuple[CommittedTopic, ...]
     throttle_time_ms: int = 0

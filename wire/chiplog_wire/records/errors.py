@@ -54,12 +54,6 @@ class InvalidTimestampError(RecordsError):
     kafka_error = "INVALID_TIMESTAMP"
 
 
-class InvalidTransactionError(RecordsError):
-    """The batch is transactional, but there is no transaction."""
-
-    kafka_error = "INVALID_TXN_STATE"
-
-
 class DecompressionError(RecordsError):
     """A payload that cannot be decompressed, or exceeds the limit."""
 

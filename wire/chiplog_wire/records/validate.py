@@ -35,7 +35,6 @@ from chiplog_wire.records.errors import (
     CorruptBatchError,
     InvalidRecordError,
     InvalidTimestampError,
-    InvalidTransactionError,
     UnsupportedCompressionError,
 )
 
@@ -56,7 +55,6 @@ class ProduceLimits:
     timestamp_type: TimestampType
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
-    transactions: bool = False
 
 
 # Looking up an enum's member by name takes longer than reading the whole header.
@@ -146,10 +144,8 @@ def _check_attributes(header: BatchHeader, limits: ProduceLimits) -> None:
         raise UnsupportedCompressionError(f"codec {attributes & CODEC_MASK} is not defined")
     if attributes & CONTROL_MASK:
         raise InvalidRecordError("clients may not write control records")
-    if attributes & TRANSACTIONAL_MASK and not limits.transactions:
-        raise InvalidTransactionError(
-            "transactions are not supported: remove transactional.id from the producer"
-        )
+    if attributes & TRANSACTIONAL_MASK and header.producer_id < 0:
+        raise InvalidRecordError("a transactional batch needs a producer id")
     if attributes & TIMESTAMP_TYPE_MASK and limits.timestamp_type is TimestampType.CREATE_TIME:
         raise InvalidTimestampError("a producer may not set the timestamp type to LogAppendTime")
     if attributes & ~(_CLIENT_ATTRIBUTES | TIMESTAMP_TYPE_MASK):

@@ -237,12 +237,12 @@ def test_the_buffer_grows_at_once_once_the_broker_is_known() -> None:
 
 def test_versions_are_those_that_both_speak() -> None:
     client = ClientConnection("tester")
-    client.versions = {ApiKey.FETCH: (4, 99), ApiKey.METADATA: (0, 5), ApiKey.PRODUCE: (12, 13)}
+    client.versions = {ApiKey.FETCH: (4, 99), ApiKey.METADATA: (0, 5), ApiKey.PRODUCE: (13, 13)}
     assert client.common_version(ApiKey.FETCH) == APIS[ApiKey.FETCH].max_version
     assert client.common_version(ApiKey.FETCH, (15, 16)) == 16
     assert client.common_version(ApiKey.METADATA) == 5
     for key, ours, spoken in (
-        (ApiKey.PRODUCE, None, (12, 13)),
+        (ApiKey.PRODUCE, None, (13, 13)),
         (ApiKey.LIST_OFFSETS, None, None),
         (ApiKey.METADATA, (6, 12), (0, 5)),
     ):

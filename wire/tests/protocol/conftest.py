@@ -161,6 +161,12 @@ def _newest_response(key: ApiKey, message: Any) -> Any:
         values["error_code"], code = ErrorCode.none, message.error_code
         only = member(member_id="", group_instance_id=None, error_code=code)
         return newest(**values | {"members": (only,)})
+    if key is ApiKey.ADD_PARTITIONS_TO_TXN and not hasattr(message, "error_code"):
+        result = schema.element(newest, "results_by_transaction")
+        topics = message.results_by_topic_v3_and_below
+        values = schema.defaults(newest) | {"throttle_time": message.throttle_time}
+        only = result(transactional_id="", topic_results=topics)
+        return newest(**values | {"results_by_transaction": (only,)})
     if hasattr(message, "coordinators") or key is not ApiKey.FIND_COORDINATOR:
         return _lift(message, newest)
     coordinator = schema.shapes(newest)["coordinators"].element

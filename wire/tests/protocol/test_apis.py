@@ -45,7 +45,7 @@ def test_header_versions_are_kios(api: Api, version: int) -> None:
 def test_produce_offers_versions_it_refuses() -> None:
     produce = APIS[ApiKey.PRODUCE]
     assert produce.min_version == 0
-    assert [version for version in range(14) if produce.serves(version)] == list(range(3, 12))
+    assert [version for version in range(14) if produce.serves(version)] == list(range(3, 13))
 
 
 def test_api_versions_keeps_the_first_response_header() -> None:

@@ -359,7 +359,7 @@ def test_api_versions_response(wire: int, kio_bytes: KioBytes, header: Header) -
             supported(name=name, min_version=1, max_version=level)
             for name, level in FEATURES.items()
         )
-        values["finalized_features_epoch"] = 0
+        values["finalized_features_epoch"] = 1
         values["finalized_features"] = tuple(
             finalized(name=name, max_version_level=level, min_version_level=level)
             for name, level in FEATURES.items()

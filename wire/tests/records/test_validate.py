@@ -75,7 +75,6 @@ def test_without_timestamp_passes() -> None:
         ({"attributes": 5}, "UNSUPPORTED_COMPRESSION_TYPE"),
         ({"attributes": 7}, "UNSUPPORTED_COMPRESSION_TYPE"),
         ({"attributes": 0x08}, "INVALID_TIMESTAMP"),
-        ({"attributes": 0x10}, "INVALID_TXN_STATE"),
         ({"attributes": 0x20}, "INVALID_RECORD"),
         ({"attributes": 0x30}, "INVALID_RECORD"),
         ({"attributes": 0x40}, "INVALID_RECORD"),
@@ -122,8 +121,9 @@ def test_append_time_topics_ignore_timestamps() -> None:
     validate_produced(batch_with(attributes=0x08), limits, NOW_MS)
 
 
-def test_transactions_where_they_are_allowed() -> None:
-    validate_produced(batch_with(attributes=0x10), replace(LIMITS, transactions=True), NOW_MS)
+def test_a_transactional_batch_needs_a_producer() -> None:
+    validate_produced(batch_with(attributes=0x10), LIMITS, NOW_MS)
+    assert refusal(batch_with(attributes=0x10, producer_id=-1)) == "INVALID_RECORD"
 
 
 @given(st.binary(max_size=300))

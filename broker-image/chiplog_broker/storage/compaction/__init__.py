@@ -1,7 +1,8 @@
 """Compaction: the latest value of each key stays, at its offset.
 
-`rewrite` decides which records of a batch stay, and `key_map` knows the keys; neither waits or
-accesses files. `cleaning` carries out one pass, and `cleaner` compacts one log after the other.
+`rewrite` decides which records of a batch stay, `key_map` knows the keys, and `transactions` which
+transactions were aborted; none of them waits or accesses files. `cleaning` carries out one pass,
+and `cleaner` compacts one log after the other.
 Three modules belong to the log itself: `compaction_plan` decides which log and which segments are
 compacted, `log_compaction` replaces segments by cleaned ones, and `compaction_swap` completes a
 replacement after a crash.
@@ -16,6 +17,8 @@ continue with the other's files:
   same;
 * a tombstone stays for `delete.retention.ms` after the first pass that found no older value of its
   key: that pass writes the time into the batch;
-* the active segment is never compacted, nor are records above the high watermark or not yet durable
-  on this broker.
+* records of aborted transactions do not stay, and the end marker of a transaction stays for
+  `delete.retention.ms` after the first pass that found no batch of it;
+* the active segment is never compacted, nor are records above the last stable offset or not yet
+  durable on this broker.
 """

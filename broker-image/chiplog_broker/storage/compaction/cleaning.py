@@ -14,7 +14,13 @@ from typing import Final, TypeAlias, TypeVar
 
 from chiplog_broker.storage.compaction.key_map import KeyMap
 from chiplog_broker.storage.compaction.pace import Pace
-from chiplog_broker.storage.compaction.rewrite import RetentionRules, index_batch, rewrite_batch
+from chiplog_broker.storage.compaction.rewrite import (
+    RetentionRules,
+    has_no_keys,
+    index_batch,
+    rewrite_batch,
+)
+from chiplog_broker.storage.compaction.transactions import PassedTransactions
 from chiplog_broker.storage.compaction_plan import Dirt
 from chiplog_broker.storage.errors import CompactionAbortedError
 from chiplog_broker.storage.log_compaction import LogCompaction
@@ -59,6 +65,10 @@ class CleaningPass:
         self._pace = pace
         self._cut_count = log.cut_count
         """The number of truncations of the log before this pass; a later one aborts the pass."""
+        self._indexed_transactions = PassedTransactions()
+        """The transactions of the batches whose keys are added."""
+        self._rewritten_transactions = PassedTransactions()
+        """The transactions of the batches that are rewritten."""
         self._reading = log.newest_segment
         """The segment that is being read, for the error message if it is damaged."""
         self.result = PassResult()
@@ -102,9 +112,16 @@ class CleaningPass:
         """Add the keys of one segment, from the offset `first_dirty` on."""
         self._reading = segment
         offset = max(first_dirty, segment.base_offset)
+        transactions = self._indexed_transactions
+        transactions.expect(self._log.aborted_transactions(offset, segment.end_offset))
         for header, batch in self._log.finished_batches(segment, offset, _READ_BYTES):
             self.result.indexed_bytes += header.size_bytes
             self._pace.moved(header.size_bytes)
+            if has_no_keys(transactions, batch, header):
+                self._keys.passed(header.last_offset)
+                if self._pace.is_due():
+                    yield
+                continue
             yield from self._paced(index_batch(self._keys, batch, header, first_dirty))
             if self._keys.is_full:
                 return
@@ -123,6 +140,8 @@ class CleaningPass:
             now_ms=now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
             remembered_batches=log.remembered_batches(),
+            marker_epochs=log.epochs_without_batches(),
+            transactions=self._rewritten_transactions,
         )
         output = _Output(log.begin_cleaned(group[0].base_offset), self._pace)
         try:
@@ -150,6 +169,8 @@ class CleaningPass:
         `end_offset` is that of the new segment.
         """
         self._reading = segment
+        transactions = rules.transactions
+        transactions.expect(self._log.aborted_transactions(segment.base_offset, segment.end_offset))
         batches = self._log.finished_batches(segment, segment.base_offset, _READ_BYTES)
         for header, batch in batches:
             self._pace.moved(header.size_bytes)
@@ -157,6 +178,9 @@ class CleaningPass:
             self.result.read_records += header.record_count
             left = yield from self._paced(rewrite_batch(rules, batch, header, end_offset))
             output.take(batch, header, left)
+            if transactions.kept:
+                output.segment.transaction_index.add_aborted(transactions.kept)
+                transactions.kept.clear()
             if self._pace.is_due():
                 yield
         output.flush()

@@ -4,11 +4,12 @@ These are generators, so that a large batch does not block the event loop: they 
 records processed since the last step.
 """
 
-from collections.abc import Generator, Iterator, Set
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from typing import Final
 
 from chiplog_broker.storage.compaction.key_map import KeyMap
+from chiplog_broker.storage.compaction.transactions import PassedTransactions
 from chiplog_wire.buffer import Buffer
 from chiplog_wire.records.batch import (
     CODEC_MASK,
@@ -16,6 +17,7 @@ from chiplog_wire.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
 )
+from chiplog_wire.records.control import read_marker
 from chiplog_wire.records.errors import RecordsError
 from chiplog_wire.records.scan import (
     ScannedRecord,
@@ -38,6 +40,10 @@ class RetentionRules:
     delete_retention_ms: int
     remembered_batches: Set[int]
     """The last offsets of the batches that are needed to detect retries of producers."""
+    marker_epochs: Mapping[int, int] = field(default_factory=dict)
+    """By producer id: the epochs that only end markers of this epoch show."""
+    transactions: PassedTransactions = field(default_factory=PassedTransactions)
+    """The transactions of the batches that the pass comes to, one after the other."""
 
     def needs_batch(self, header: BatchHeader, end_offset: int) -> bool:
         """Whether a batch stays even without records; `end_offset` is that of its new segment.
@@ -45,7 +51,11 @@ class RetentionRules:
         The last batch of a segment stays so that the segment's end offset does not change.
         """
         last_offset = header.last_offset
-        return last_offset in self.remembered_batches or last_offset + 1 == end_offset
+        if last_offset in self.remembered_batches or last_offset + 1 == end_offset:
+            return True
+        if not header.is_control:
+            return False
+        return self.marker_epochs.get(header.producer_id) == header.producer_epoch
 
     def of(self, records: list[ScannedRecord], header: BatchHeader) -> list[ScannedRecord]:
         """The records of a batch that stay. A tombstone does not stay if the delete horizon of its
@@ -85,6 +95,17 @@ def index_batch(
     keys.passed(header.last_offset)
 
 
+def has_no_keys(transactions: PassedTransactions, batch: memoryview, header: BatchHeader) -> bool:
+    """Whether the next batch has no keys by which older records are removed: it is a control batch,
+    or belongs to an aborted transaction."""
+    if header.is_control:
+        if header.record_count and read_marker(batch, header) is not None:
+            transactions.end(header)
+            transactions.kept.clear()
+        return True
+    return header.is_transactional and transactions.is_aborted(header)
+
+
 def rewrite_batch(
     rules: RetentionRules, batch: memoryview, header: BatchHeader, end_offset: int
 ) -> Generator[int, None, Buffer | None]:
@@ -93,16 +114,27 @@ def rewrite_batch(
     Yields after each portion of work its size in records, so that the caller can make a pause.
     Returns the same object if nothing is removed, None if the batch does not stay.
     """
-    if header.base_offset > rules.keys.latest_offset:
-        return batch  # the key map does not cover it
-    if not header.record_count:
-        return batch if rules.needs_batch(header, end_offset) else None
+    is_covered = header.base_offset <= rules.keys.latest_offset  # by the key map
+    if header.is_control:
+        return (yield from _rewrite_marker(rules, batch, header, end_offset, is_covered=is_covered))
+    is_aborted = header.is_transactional and rules.transactions.is_aborted(header)
+    if not is_covered:
+        return batch
+    if is_aborted or not header.record_count:
+        return _without_records(rules, batch, header, end_offset)
+    return (yield from _rewrite_records(rules, batch, header, end_offset))
+
+
+def _rewrite_records(
+    rules: RetentionRules, batch: memoryview, header: BatchHeader, end_offset: int
+) -> Generator[int, None, Buffer | None]:
+    """Compact a batch of records with keys, as `rewrite_batch` does."""
     try:
         left = yield from _retained_records(rules, batch, header)
     except RecordsError:
         return batch  # invalid records stay as they are
     if not left.count:
-        return empty_batch(header) if rules.needs_batch(header, end_offset) else None
+        return _without_records(rules, batch, header, end_offset)
     # The first pass that covers the complete batch sets the time until which its tombstones stay.
     if (
         left.has_tombstones
@@ -112,6 +144,40 @@ def rewrite_batch(
         horizon_ms = rules.now_ms + rules.delete_retention_ms
         return (yield from _with_horizon(header, left, horizon_ms))
     return batch if left.count == header.record_count else left.packed(header)
+
+
+def _rewrite_marker(
+    rules: RetentionRules,
+    batch: memoryview,
+    header: BatchHeader,
+    end_offset: int,
+    *,
+    is_covered: bool,
+) -> Generator[int, None, Buffer | None]:
+    """Compact a control batch, as `rewrite_batch` does; `is_covered`: the pass may change it."""
+    if header.record_count:
+        if read_marker(batch, header) is None or rules.transactions.end(header) or not is_covered:
+            return batch
+        if header.delete_horizon_ms is None:
+            payload = payload_of(batch, header)
+            delta_ms = header.max_timestamp_ms - header.base_timestamp_ms
+            left = _RetainedRecords(bytearray(payload), header.record_count, delta_ms)
+            horizon_ms = rules.now_ms + rules.delete_retention_ms
+            return (yield from _with_horizon(header, left, horizon_ms))
+        if rules.now_ms < header.delete_horizon_ms:
+            return batch
+    elif not is_covered:
+        return batch
+    return _without_records(rules, batch, header, end_offset)
+
+
+def _without_records(
+    rules: RetentionRules, batch: memoryview, header: BatchHeader, end_offset: int
+) -> Buffer | None:
+    """The batch without records; None if it does not stay."""
+    if not rules.needs_batch(header, end_offset):
+        return None
+    return empty_batch(header) if header.record_count else batch
 
 
 def empty_batch(header: BatchHeader) -> Buffer:

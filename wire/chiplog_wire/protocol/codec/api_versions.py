@@ -1,8 +1,8 @@
 """ApiVersions 0-4: the first request of every client.
 
 The list of APIs never changes at run time, so the body of each version is created once. Of Kafka's
-features (KIP-584) only the supported ones are listed. `transaction.version` is not, so clients use
-the first version of transactions (KIP-890), nor is `group.version` (KIP-848).
+features (KIP-584) only the supported ones are listed. By `transaction.version` clients use the
+second generation of transactions (KIP-890). `group.version` is not listed (KIP-848).
 """
 
 import struct
@@ -24,9 +24,14 @@ _FRAME: Final = struct.Struct(">ii")
 _TAG_SUPPORTED_FEATURES: Final = 0
 _TAG_FEATURES_EPOCH: Final = 1
 _TAG_FINALIZED_FEATURES: Final = 2
-_FEATURES_EPOCH: Final = 0
-"""The features never change, so neither does their epoch; -1 would mean that they are unknown."""
-FEATURES: Final = {"eligible.leader.replicas.version": 1, "metadata.version": METADATA_VERSION}
+_FEATURES_EPOCH: Final = 1
+"""The number of changes that releases have made to the finalized features. Java ignores a change
+without a higher epoch; -1 would mean that they are unknown."""
+FEATURES: Final = {
+    "eligible.leader.replicas.version": 1,
+    "metadata.version": METADATA_VERSION,
+    "transaction.version": 2,
+}
 """Finalized features. Clients before Kafka 3.9 close the connection if a level can be 0."""
 
 _THROTTLE_FROM: Final = 1

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch: kio's layouts, and the types of `offset_messages`."""
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch: kio's layouts, and the types of `offset_messages`."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -7,12 +7,14 @@ from typing import Any, Final
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.codec import schema
 from chiplog_wire.protocol.codec.generic import read_exactly, write_exactly
+from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.offset_messages import (
     IDS_FROM_VERSION,
     NO_GENERATION,
     NO_LEADER_EPOCH,
     RETENTION_OF_BROKER,
     CommitPartition,
+    CommittedTopic,
     CommitTopic,
     FoundGroup,
     FoundTopic,
@@ -21,6 +23,7 @@ from chiplog_wire.protocol.offset_messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     TopicRef,
+    TxnOffsetCommitRequest,
     WantedGroup,
     WantedTopic,
 )
@@ -29,6 +32,10 @@ MANY_GROUPS_FROM_VERSION = 8
 THROTTLE_FROM_VERSION = 3
 GROUP_ERRORS_FROM_VERSION = 2
 LEADER_EPOCHS_FROM_VERSION = 5
+LOADING_FROM_VERSION = 2
+"""From here on producers retry a TxnOffsetCommit after COORDINATOR_LOAD_IN_PROGRESS."""
+LOADING = ErrorCode.coordinator_load_in_progress
+NOT_AVAILABLE = ErrorCode.coordinator_not_available
 
 
 def decode_commit(version: int, body: memoryview) -> OffsetCommitRequest:
@@ -41,44 +48,90 @@ def decode_commit(version: int, body: memoryview) -> OffsetCommitRequest:
         request.member_id,
         getattr(request, "group_instance_id", None),
         RETENTION_OF_BROKER if retention is None else retention // timedelta(milliseconds=1),
-        tuple(
-            CommitTopic(
-                topic_ref(topic),
-                tuple(
-                    CommitPartition(
-                        partition.partition_index,
-                        partition.committed_offset,
-                        getattr(partition, "committed_leader_epoch", NO_LEADER_EPOCH),
-                        partition.committed_metadata,
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
+        _topics_to_commit(request),
+    )
+
+
+def _topics_to_commit(request: Any) -> tuple[CommitTopic, ...]:
+    """The offsets in an OffsetCommit or TxnOffsetCommit."""
+    return tuple(
+        CommitTopic(
+            topic_ref(topic),
+            tuple(
+                CommitPartition(
+                    partition.partition_index,
+                    partition.committed_offset,
+                    getattr(partition, "committed_leader_epoch", NO_LEADER_EPOCH),
+                    partition.committed_metadata,
+                )
+                for partition in topic.partitions
+            ),
+        )
+        for topic in request.topics
     )
 
 
 def encode_commit(version: int, response: OffsetCommitResponse) -> bytes:
     """The body of an OffsetCommit answer."""
     response_class = schema.response_class(ApiKey.OFFSET_COMMIT, version)
-    topics = schema.element(response_class, "topics")
-    partitions = schema.element(topics, "partitions")
-    fields: dict[str, Any] = {
-        "topics": tuple(
-            topics(
-                **topic_fields(version, topic.topic),
-                partitions=tuple(
-                    partitions(partition_index=index, error_code=code)
-                    for index, code in topic.partitions
-                ),
-            )
-            for topic in response.topics
-        )
-    }
+    fields: dict[str, Any] = {"topics": _committed_topics(version, response_class, response)}
     if version >= THROTTLE_FROM_VERSION:
         fields["throttle_time"] = timedelta(milliseconds=response.throttle_time_ms)
     return write_exactly(response_class(**fields))
+
+
+def _committed_topics(
+    version: int, response_class: type[Any], response: OffsetCommitResponse
+) -> tuple[Any, ...]:
+    """The results in kio's dataclasses of `response_class`. `version` is that of OffsetCommit by
+    which topics have names or ids."""
+    topics = schema.element(response_class, "topics")
+    partitions = schema.element(topics, "partitions")
+    return tuple(
+        topics(
+            **topic_fields(version, topic.topic),
+            partitions=tuple(
+                partitions(partition_index=index, error_code=code)
+                for index, code in topic.partitions
+            ),
+        )
+        for topic in response.topics
+    )
+
+
+def decode_transactional_commit(version: int, body: memoryview) -> TxnOffsetCommitRequest:
+    """A TxnOffsetCommit request. Raises `ProtocolViolation` or `MALFORMED`."""
+    request = read_exactly(ApiKey.TXN_OFFSET_COMMIT, version, body)
+    commit = OffsetCommitRequest(
+        request.group_id,
+        getattr(request, "generation_id", NO_GENERATION),
+        getattr(request, "member_id", ""),
+        getattr(request, "group_instance_id", None),
+        RETENTION_OF_BROKER,
+        _topics_to_commit(request),
+    )
+    return TxnOffsetCommitRequest(
+        request.transactional_id, request.producer_id, request.producer_epoch, commit
+    )
+
+
+def encode_transactional_commit(version: int, response: OffsetCommitResponse) -> bytes:
+    """The body of a TxnOffsetCommit answer, whose topics have names in every version."""
+    if version < LOADING_FROM_VERSION:
+        response = response._replace(topics=tuple(map(_without_loading, response.topics)))
+    response_class = schema.response_class(ApiKey.TXN_OFFSET_COMMIT, version)
+    topics = _committed_topics(0, response_class, response)
+    throttle_time = timedelta(milliseconds=response.throttle_time_ms)
+    return write_exactly(response_class(topics=topics, throttle_time=throttle_time))
+
+
+def _without_loading(topic: CommittedTopic) -> CommittedTopic:
+    """The results for clients that do not retry after COORDINATOR_LOAD_IN_PROGRESS."""
+    return topic._replace(
+        partitions=tuple(
+            (index, NOT_AVAILABLE if code is LOADING else code) for index, code in topic.partitions
+        )
+    )
 
 
 def decode_fetch(version: int, body: memoryview) -> OffsetFetchRequest:
@@ -162,9 +215,11 @@ def topic_fields(version: int, topic: TopicRef) -> dict[str, Any]:
 
 DECODERS: Final[Mapping[ApiKey, Callable[[int, memoryview], object]]] = {
     ApiKey.OFFSET_COMMIT: decode_commit,
+    ApiKey.TXN_OFFSET_COMMIT: decode_transactional_commit,
     ApiKey.OFFSET_FETCH: decode_fetch,
 }
 ENCODERS: Final[Mapping[ApiKey, Callable[[int, Any], bytes]]] = {
     ApiKey.OFFSET_COMMIT: encode_commit,
+    ApiKey.TXN_OFFSET_COMMIT: encode_transactional_commit,
     ApiKey.OFFSET_FETCH: encode_fetch,
 }

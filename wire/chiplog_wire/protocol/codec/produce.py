@@ -1,4 +1,4 @@
-"""Decodes Produce requests and encodes their answers, versions 3-11.
+"""Decodes Produce requests and encodes their answers, versions 3-12.
 
 The records of a partition are a view into the frame. They are checked and patched there, and
 written to the log without a copy. Most of the answer is one `struct` for each partition.

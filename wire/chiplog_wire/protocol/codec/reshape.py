@@ -24,6 +24,8 @@ def request_values(key: ApiKey, version: int) -> Callable[[Values], None] | None
         return _find_one_coordinator
     if key is ApiKey.LEAVE_GROUP and version < 3:
         return _one_member_leaves
+    if key is ApiKey.ADD_PARTITIONS_TO_TXN and version < 4:
+        return _one_transaction
     return None
 
 
@@ -36,6 +38,8 @@ def older_response(key: ApiKey, version: int, message: Any) -> Any:
         return _one_member_left(version, message)
     if key is ApiKey.JOIN_GROUP and version < 7 and message.protocol_name is None:
         return replace(message, protocol_name="")  # null only from version 7 on
+    if key is ApiKey.ADD_PARTITIONS_TO_TXN and version < 4:
+        return _one_transactions_results(version, message)
     return message
 
 
@@ -84,3 +88,27 @@ def _one_member_left(version: int, message: Any) -> Any:
     if version >= 1:
         fields["throttle_time"] = message.throttle_time
     return schema.response_class(ApiKey.LEAVE_GROUP, version)(**fields)
+
+
+def _one_transaction(values: Values) -> None:
+    """AddPartitionsToTxn before version 4 has one transaction instead of many (KIP-890)."""
+    newest = schema.request_class(ApiKey.ADD_PARTITIONS_TO_TXN, 5)
+    transaction = schema.element(newest, "transactions")
+    values["transactions"] = (
+        transaction(
+            transactional_id=values.pop("v3_and_below_transactional_id"),
+            producer_id=values.pop("v3_and_below_producer_id"),
+            producer_epoch=values.pop("v3_and_below_producer_epoch"),
+            verify_only=False,
+            topics=values.pop("v3_and_below_topics"),
+        ),
+    )
+
+
+def _one_transactions_results(version: int, message: Any) -> Any:
+    """The answer of AddPartitionsToTxn before version 4: the results of the only transaction."""
+    (transaction,) = message.results_by_transaction
+    return schema.response_class(ApiKey.ADD_PARTITIONS_TO_TXN, version)(
+        throttle_time=message.throttle_time,
+        results_by_topic_v3_and_below=transaction.topic_results,
+    )
