@@ -62,6 +62,10 @@ from chiplog_broker.server.tls_accepting import TlsDoor
 from chiplog_broker.settings import setting
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
 from chiplog_broker.storage.errors import StorageError
+from chiplog_broker.transaction_coordinator.coordinator import TransactionCoordinator
+from chiplog_broker.transaction_coordinator.marker_sending import MarkerSender
+from chiplog_broker.transaction_coordinator.marker_writing import MarkerWriter
+from chiplog_broker.transaction_coordinator.verifying import TransactionVerifier
 from chiplog_core.broker_shares import (
     DescriptorShares,
     MemoryShares,
@@ -171,6 +175,9 @@ class Broker:
         self._cluster: ClusterView
         self._replicas: Replicas
         self._coordinator: Coordinator
+        self._marker_writer: MarkerWriter
+        self._transactions: TransactionCoordinator
+        self._verifier: TransactionVerifier
         self._directory: LogDirectory
 
     async def start(self) -> None:
@@ -219,6 +226,17 @@ class Broker:
             self._cluster, self._replicas, ports.clock, ports.rng, self._config
         )
         self._exit_stack.push_async_callback(self._coordinator.close)
+        self._marker_writer = MarkerWriter(self._replicas, self._coordinator, ports.clock)
+        self._transactions = self._parts.transactions = TransactionCoordinator(
+            self._cluster,
+            self._replicas,
+            ports.clock,
+            MarkerSender(self._cluster, self._marker_writer, self._dialer, ports.clock),
+            self._config,
+        )
+        self._exit_stack.push_async_callback(self._transactions.close)
+        self._verifier = TransactionVerifier(self._cluster, self._transactions, self._dialer)
+        self._exit_stack.push_async_callback(self._verifier.close)
         self._exit_stack.push_async_callback(membership.leave)
         store = await membership.join(
             Node(
@@ -342,6 +360,7 @@ class Broker:
             self.fetch_sessions,
             self._config,
             self.throttle,
+            self._transactions,
         )
 
     async def _open_logs(self, cluster_id: str, broker_id: int) -> LogDirectory:
@@ -402,6 +421,9 @@ class Broker:
             self.requests,
             self.fetch_sessions,
             self._coordinator,
+            self._transactions,
+            self._marker_writer,
+            self._verifier,
             self._new_spreading(),
             pacing,
             self.throttle,
@@ -412,6 +434,7 @@ class Broker:
         )
         table = handler_table(parts)
         self._coordinator.start()
+        self._transactions.start()
         throttling = Throttling(self._ports.clock, self.requests)
         throttling.use(self.quotas.table)
         self.quotas.on_change(throttling.use)
@@ -466,6 +489,7 @@ class Broker:
         # Requests that wait to join a group, or for their quota, are answered first; their
         # connections are closed after that.
         self._exit_stack.push_async_callback(self._coordinator.close)
+        self._exit_stack.push_async_callback(self._transactions.close)
         self._exit_stack.callback(pacing.stop)
         self._answer_inquiries(parts)
 

@@ -17,6 +17,7 @@ from chiplog_broker.server.health import Health
 from chiplog_broker.storage.directory_report import Progress
 from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_broker.transaction_coordinator.coordinator import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class BrokerParts:
 
     replicas: Replicas | None = None
     coordinator: Coordinator | None = None
+    transactions: TransactionCoordinator | None = None
     housekeeping: Housekeeping | None = None
     silence: SilenceWatch | None = None
 
@@ -89,6 +91,8 @@ class BrokerEvents:
         """Replicas of this topic were added or removed here, or became leaders or followers."""
         if self._parts.coordinator is not None:
             self._parts.coordinator.topic_changed(topic)
+        if self._parts.transactions is not None:
+            self._parts.transactions.topic_changed(topic)
 
     def topic_deleted(self, topic_id: UUID) -> None:
         """A topic was deleted with its data: delete the offsets that were committed for it."""

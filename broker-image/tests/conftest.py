@@ -175,10 +175,11 @@ class Client:
         acks: int = -1,
         timeout_ms: int = 5000,
         partition: int = 0,
+        transactional_id: str | None = None,
     ) -> Any:
         types = self.types(ApiKey.PRODUCE)
         return types.ProduceRequest(
-            transactional_id=None,
+            transactional_id=transactional_id,
             acks=acks,
             timeout=milliseconds(timeout_ms),
             topic_data=(
@@ -384,7 +385,11 @@ class Kit:
         self.disk = FaultyDisk(self.directory / "data")
         self.metadata = FaultyDisk(self.directory / "metadata")
         ports = Ports(SystemClock(), SystemRng(), self.disk, self.metadata)
-        config = {"offsets.topic.num.partitions": "1", **(config or {})}
+        small = {
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.num.partitions": "1",
+        }
+        config = {**small, **(config or {})}
         self.broker = Broker(ports, config, listeners or [PLAINTEXT], str(self.directory))
         return self.broker
 

@@ -3,14 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
-from functools import partial
 from uuid import UUID
 
 from chiplog_broker.coordinator.errors import GroupError
+from chiplog_broker.coordinator.group_log import GroupMarker
 from chiplog_broker.coordinator.group_memory import GroupMemory
+from chiplog_broker.coordinator.led_shards import LedShards
 from chiplog_broker.coordinator.shard import Shard, ShardContext
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.partitions.waiting import OnSafe
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.settings import setting
@@ -39,13 +41,14 @@ class Coordinator:
         config: Mapping[str, str],
     ) -> None:
         self._cluster = cluster
-        self._replicas = replicas
         self._clock = clock
         self._rng = rng
         self._config = config
-        self._shards: dict[int, Shard] = {}
+        self._led = LedShards(
+            CONSUMER_OFFSETS, replicas, lambda partition: Shard(partition, self._context)
+        )
+        self._shards = self._led.by_index
         """By the number of the partition of `__consumer_offsets`."""
-        self._loading: dict[Shard, asyncio.Task[None]] = {}
         self._expiring: asyncio.Task[None] | None = None
         self._ticks_began_ms = clock.now_ms() - self.ticks_ms()
         """When `ticks_ms` was 0, by the wall clock as it was at the start."""
@@ -57,7 +60,6 @@ class Coordinator:
             to_wall_ms=self._to_wall_ms,
             memory=GroupMemory(lambda: list(self._shards.values()), self.ticks_ms),
         )
-        self._is_closed = False
 
     def start(self) -> None:
         """Start the task that deletes expired offsets."""
@@ -88,28 +90,13 @@ class Coordinator:
     def topic_changed(self, topic: str) -> None:
         """The leadership of the topic's replicas here may have changed. Only that of
         `__consumer_offsets` matters."""
-        if topic == CONSUMER_OFFSETS and not self._is_closed:
+        if topic == CONSUMER_OFFSETS:
             self.refresh()
 
     def refresh(self) -> None:
         """End the shards of partitions that this broker does not lead any more, or in a new leader
         epoch; start and load shards for the partitions that it leads."""
-        for index, shard in list(self._shards.items()):
-            is_same_replica = self._replicas.get(CONSUMER_OFFSETS, index) is shard.partition
-            if not (is_same_replica and shard.is_current):
-                del self._shards[index]
-                self._give_up(shard)
-        for partition in self._replicas.of_topic(CONSUMER_OFFSETS):
-            index = partition.name.partition
-            if partition.is_leader and index not in self._shards:
-                shard = self._shards[index] = Shard(partition, self._context)
-                task = asyncio.get_running_loop().create_task(shard.load())
-                self._loading[shard] = task
-                task.add_done_callback(partial(self._loaded, shard))
-
-    def _loaded(self, shard: Shard, _task: asyncio.Task[None]) -> None:
-        """The task that loads a shard has ended."""
-        del self._loading[shard]
+        self._led.refresh()
 
     def topic_deleted(self, topic_id: UUID) -> None:
         """Delete offsets that were committed for this topic id."""
@@ -137,9 +124,19 @@ class Coordinator:
         shard.check()
         return shard
 
+    def append_marker(self, index: int, marker: GroupMarker, respond: OnSafe) -> None:
+        """End a producer's transaction in this partition of `__consumer_offsets`. Calls `respond`
+        with `none` once the marker is below the high watermark, or with an error."""
+        shard = self._shards.get(index)
+        code = ErrorCode.not_leader_or_follower if shard is None else shard.refusal()[0]
+        if shard is None or code is not ErrorCode.none:
+            respond(code)
+        else:
+            shard.append_marker(marker, respond)
+
     def __iter__(self) -> Iterator[Shard]:
         """All shards, loaded or not."""
-        return iter(list(self._shards.values()))
+        return iter(self._led)
 
     async def expire_offsets(self) -> None:
         """Delete the expired offsets of all groups coordinated here."""
@@ -162,20 +159,10 @@ class Coordinator:
     async def close(self) -> None:
         """Answer all waiting requests with an error, and refuse new ones. May be called twice. This
         broker continues to lead the partitions."""
-        self._is_closed = True
-        loading = list(self._loading.values())
-        for shard in self:
-            self._give_up(shard)
-        self._shards.clear()
+        await self._led.close()
         if self._expiring is not None:
             self._expiring.cancel()
-        await asyncio.gather(*loading, *filter(None, [self._expiring]), return_exceptions=True)
-
-    def _give_up(self, shard: Shard) -> None:
-        """End a shard, also while it is being loaded."""
-        if task := self._loading.get(shard):
-            task.cancel()
-        shard.give_up()
+            await asyncio.gather(self._expiring, return_exceptions=True)
 
     def _limits(self) -> Limits:
         """The limits of groups, as they are configured now."""

@@ -23,6 +23,8 @@ _GROUP_ERRORS: Final = {
     ErrorCode.message_too_large: ErrorCode.invalid_commit_offset_size,
     ErrorCode.record_list_too_large: ErrorCode.invalid_commit_offset_size,
     ErrorCode.invalid_request: ErrorCode.invalid_request,
+    # Of a producer whose transactional id another one uses now: it must not retry.
+    ErrorCode.invalid_producer_epoch: ErrorCode.invalid_producer_epoch,
 }
 
 _GROUP_CODES: Final = frozenset(map(int, Code))

@@ -1,29 +1,42 @@
 """Appends group records to a partition of `__consumer_offsets`, and knows the state of its log."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from chiplog_broker.coordinator.errors import refusal_to_group_error
 from chiplog_broker.coordinator.holding import Safety, call_when_safe, outcome
 from chiplog_broker.coordinator.loading import load
+from chiplog_broker.coordinator.read_barrier import MARKS, ReadBarrier
 from chiplog_broker.groups.batches import read_mark, to_batches
 from chiplog_broker.groups.fold import GroupsState
-from chiplog_broker.partitions.errors import REFUSALS, PartitionError
+from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.verification import Verification
 from chiplog_broker.partitions.waiting import OnSafe
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.errors import BatchTooLargeError
-from chiplog_wire.records.writer import NewRecord
+from chiplog_wire.records.writer import NOT_IDEMPOTENT, NewRecord, Producer
 
 logger = logging.getLogger(__name__)
 
 OK = ErrorCode.none
-MARKS = ""
-"""In place of a group id, for the records of `_append_read_mark`, which belong to no group."""
 LOG_INTERVAL_MS = 10_000
 """A partition that refuses records refuses those of all groups: one log line in this time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMarker:
+    """The marker that ends a producer's transaction in a partition of `__consumer_offsets`."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+    """The leader epoch of the transaction coordinator's partition."""
+    epoch_is_raised: bool
+    """Whether the marker has a higher epoch than the transaction (KIP-890)."""
 
 
 class GroupLog:
@@ -43,8 +56,9 @@ class GroupLog:
         self.safety = Safety(partition)
         self._now_ms = now_ms
         self._ticks_ms = ticks_ms
-        self._awaiting_mark: list[OnSafe] = []
-        """The callbacks of `when_current` for which a record is appended next."""
+        self._barrier = ReadBarrier(
+            partition, self.safety, lambda: self.append(MARKS, lambda: [read_mark(self._now_ms())])
+        )
         self._logged_ms = -LOG_INTERVAL_MS
 
     def check(self) -> None:
@@ -60,17 +74,25 @@ class GroupLog:
         `StorageError`.
         """
         partition, end_offset = self.partition, self.partition.log.end_offset
-        self.state = await load(partition)
+        self.state = await load(partition, GroupsState)
         self.check()
         while partition.high_watermark < end_offset:
             await outcome(partial(call_when_safe, partition, end_offset))
             self.check()
 
     def append(
-        self, group_id: str, make: Callable[[], Sequence[NewRecord]], *, whole: bool = False
+        self,
+        group_id: str,
+        make: Callable[[], Sequence[NewRecord]],
+        *,
+        whole: bool = False,
+        producer: Producer = NOT_IDEMPOTENT,
+        verification: Verification | None = None,
     ) -> ErrorCode:
         """Append records about a group and apply them to the state; returns `none` if all are in
-        the log. `make` returns the records; its errors are returned as codes, too.
+        the log. `make` returns the records; its errors are returned as codes, too. With a
+        `producer` the records are part of its transaction, and refused if its epoch is an old one.
+        If they are its first ones here, they are refused without a `verification`.
 
         If records take several batches, the first ones may be in the log although an error is
         returned. With `whole`, records that do not fit into one batch are refused with
@@ -78,7 +100,8 @@ class GroupLog:
         """
         try:
             self.check()
-            batches = to_batches(make(), self.partition.log.config.max_message_bytes)
+            most_bytes = self.partition.log.config.max_message_bytes
+            batches = to_batches(make(), most_bytes, producer)
             if whole and len(batches) > 1:
                 raise BatchTooLargeError(
                     f"the records need {len(batches)} batches and must fit into one"
@@ -86,7 +109,12 @@ class GroupLog:
             for batch in batches:
                 # `acks_all` means acks=all; the records have keys, as compaction needs them.
                 appended = self.partition.append(
-                    memoryview(batch), self._now_ms(), acks_all=True, keys_are_checked=True
+                    memoryview(batch),
+                    self._now_ms(),
+                    acks_all=True,
+                    keys_are_checked=True,
+                    is_of_coordinator=producer is not NOT_IDEMPOTENT,
+                    verification=verification,
                 )
                 self.state.apply(batch)
                 self.safety.appended(group_id, appended.last_offset + 1)
@@ -96,52 +124,52 @@ class GroupLog:
         return OK
 
     def append_for(
-        self, respond: OnSafe, group_id: str, make: Callable[[], Sequence[NewRecord]]
+        self,
+        respond: OnSafe,
+        group_id: str,
+        make: Callable[[], Sequence[NewRecord]],
+        producer: Producer = NOT_IDEMPOTENT,
+        verification: Verification | None = None,
     ) -> ErrorCode:
-        """Append the records about a group that `make` returns. Returns `none` if they are in the
-        log, else an error. Calls `respond` with `none` once the high watermark has passed all of
-        them, or at once with the error."""
-        code = self.append(group_id, make)
+        """Append the records about a group that `make` returns, as `append` does. Returns `none` if
+        they are in the log, else an error. Calls `respond` with `none` once the high watermark has
+        passed all of them, or at once with the error."""
+        code = self.append(group_id, make, producer=producer, verification=verification)
         if code is OK:
             self.safety.call_when_safe(group_id, respond)
         else:
             respond(code)
         return code
 
-    def when_current(self, respond: OnSafe, group_id: str) -> None:
-        """Calls `respond` with `none` once it is certain that this broker still was the coordinator
-        at the time of this call, and the high watermark has passed all records of the group so far;
-        or with an error.
-
-        A deposed leader may learn late that it was deposed, while another coordinator already
-        accepts commits. So a record is appended: once the high watermark has passed it, every
-        replica that could be elected as another leader has accepted it in this leader epoch. One
-        record serves all callers in one iteration of the event loop. If the partition has no other
-        replicas, no record is needed: no other broker can lead.
-        """
-        followers = self.partition.followers
-        if followers is None or not followers.are_waited_for:
-            self.safety.call_when_safe(group_id, respond)
+    def append_marker(self, marker: GroupMarker, respond: OnSafe) -> None:
+        """Append the marker that ends a producer's transaction, and apply it: with a commit, the
+        offsets of the transaction count from now on. Calls `respond` with `none` once the high
+        watermark has passed it, or with the error for which it was refused or may be lost."""
+        groups = self.state.groups_in_transaction(marker.producer_id)
+        try:
+            self.check()
+            appended = self.partition.append_marker(
+                marker.producer_id,
+                marker.producer_epoch,
+                is_commit=marker.is_commit,
+                coordinator_epoch=marker.coordinator_epoch,
+                now_ms=self._now_ms(),
+                epoch_is_raised=marker.epoch_is_raised,
+            )
+        except (PartitionError, *REFUSALS) as refused:
+            self._log_refused(", ".join(sorted(groups)), str(refused))
+            respond(code_of(refused))
             return
-        self._awaiting_mark.append(respond)
-        if len(self._awaiting_mark) == 1:
-            asyncio.get_running_loop().call_soon(self._append_read_mark)
+        end_offset = appended.last_offset + 1
+        log = self.partition.log
+        self.state.apply(log.read(appended.base_offset, 1, end_offset, min_one=True).read())
+        for group_id in groups or {MARKS}:
+            self.safety.appended(group_id, end_offset)
+        call_when_safe(self.partition, end_offset, respond)
 
-    def _append_read_mark(self) -> None:
-        """Append a record without content, and answer all callers of `when_current` once the high
-        watermark has passed it.
-
-        The record's replication proves that this broker is still the leader. A deposed leader
-        cannot replicate it, so its clients get an error instead of old offsets (a read barrier).
-        """
-        callbacks, self._awaiting_mark = self._awaiting_mark, []
-        # The record belongs to no group: `MARKS` is used in place of a group id.
-        code = self.append(MARKS, lambda: [read_mark(self._now_ms())])
-        for respond in callbacks:
-            if code is OK:
-                self.safety.call_when_safe(MARKS, respond)
-            else:
-                respond(code)
+    def when_current(self, respond: OnSafe, group_id: str) -> None:
+        """As `ReadBarrier.when_current`, for the records of a group."""
+        self._barrier.when_current(respond, group_id)
 
     def answer(self, respond: OnSafe, group_id: str, code: ErrorCode) -> None:
         """Calls `respond` with this code once the high watermark has passed the group's records so

@@ -1,22 +1,33 @@
-"""Reading a partition of `__consumer_offsets` in slices, so that the event loop is not blocked."""
+"""Reading a coordinator's partition in slices, so that the event loop is not blocked."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
-from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.partitions.partition import Partition
+from chiplog_wire.buffer import Buffer
 
 SLICE_BYTES = 256 * 1024
 """Bytes read in one slice; then other tasks run."""
 
 
-async def load(partition: Partition) -> GroupsState:
-    """The state of the groups after all records of the log. Nothing may be appended while they are
-    read.
+class State(Protocol):
+    """The result of all records of a partition so far."""
 
-    Raises `RecordsError`, `StorageError`.
+    def apply(self, batches: Buffer) -> None: ...
+
+
+S = TypeVar("S", bound=State)
+
+
+async def load(partition: Partition, new_state: Callable[[int], S]) -> S:
+    """The state after all records of the log. Nothing may be appended while they are read.
+
+    `new_state` returns an empty state for a log that starts at this offset. Raises `RecordsError`,
+    `StorageError`.
     """
     log = partition.log
-    state = GroupsState(log.log_start_offset)
+    state = new_state(log.log_start_offset)
     offset, end_offset = log.log_start_offset, log.end_offset
     while offset < end_offset:
         found = log.read(offset, SLICE_BYTES, end_offset, min_one=True)

@@ -9,9 +9,10 @@ from typing import TypeVar
 from uuid import UUID
 
 from chiplog_broker.coordinator.errors import GroupError, group_code
-from chiplog_broker.coordinator.group_log import GroupLog
+from chiplog_broker.coordinator.group_log import GroupLog, GroupMarker
 from chiplog_broker.coordinator.group_memory import GroupMemory
 from chiplog_broker.coordinator.holding import outcome
+from chiplog_broker.coordinator.led_shard import LedShard
 from chiplog_broker.coordinator.resetting import NewReset, records_of_reset
 from chiplog_broker.groups.batches import (
     commit_records,
@@ -25,6 +26,7 @@ from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.groups.reset_value import DoneReset
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.verification import Verification
 from chiplog_broker.partitions.waiting import OnSafe
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.answers import Answer, Effect, Joined, Left, Store, Synced
@@ -37,6 +39,7 @@ from chiplog_core.groups.stored import StoredGroup, empty_group
 from chiplog_core.limits import MAX_GROUP_ID_LENGTH
 from chiplog_core.model.group_status import GroupState
 from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.writer import NOT_IDEMPOTENT, Producer
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +64,7 @@ class ShardContext:
     """Limits the memory of groups, members and offsets."""
 
 
-class Shard:
+class Shard(LedShard):
     """The groups of one partition of `__consumer_offsets`, coordinated in one leader epoch. Runs on
     the event loop's thread only.
 
@@ -70,7 +73,7 @@ class Shard:
     """
 
     def __init__(self, partition: Partition, context: ShardContext) -> None:
-        self.partition = partition
+        super().__init__(partition)
         self._context = context
         self._log = GroupLog(partition, context.now_ms, context.ticks_ms)
         self._members: dict[str, Membership] = {}
@@ -81,10 +84,6 @@ class Shard:
         """Group -> the timer for its next deadline, like the end of a member's session."""
         self._waiting: dict[object, Callable[[Joined | Synced | Left], None]] = {}
         """Token of a request -> the callback for its answer."""
-        self.is_loaded = False
-        self.failure = ""
-        """Why the groups could not be loaded; empty if they were, or are still being loaded."""
-        self._is_over = False
 
     # -- start and end
 
@@ -114,16 +113,6 @@ class Shard:
             if stored is not None and stored.members:
                 self._update_timer(group_id, self._membership(group_id))
 
-    @property
-    def leader_epoch(self) -> int:
-        """The leader epoch in which this broker coordinates these groups."""
-        return self._log.epoch
-
-    @property
-    def is_current(self) -> bool:
-        """Whether this broker still leads the partition in the leader epoch of this shard."""
-        return self.partition.leader_epoch == self._log.epoch
-
     def give_up(self) -> None:
         """Stop coordinating: waiting clients get an error that makes them look for the new
         coordinator."""
@@ -137,35 +126,11 @@ class Shard:
         for group_id in list(self._sizes):
             self._update_memory(group_id)
 
-    @property
-    def is_leading(self) -> bool:
-        """Whether this broker may coordinate these groups, now or once they are loaded."""
-        if self._is_over or self.partition.is_isolated:
-            return False
-        try:
-            self._log.check()
-        except PartitionError:
-            return False
-        return True
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether the groups are still being read from the partition."""
-        return self.is_leading and not self.is_loaded and not self.failure
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether this broker coordinates these groups now."""
-        return self.is_loaded and self.is_leading
-
     def check(self) -> None:
         """Raises `GroupError` unless this broker coordinates these groups now."""
-        if not self.is_leading:
-            raise GroupError(ErrorCode.not_coordinator)
-        if self.failure:
-            raise GroupError(ErrorCode.coordinator_not_available, self.failure)
-        if not self.is_loaded:
-            raise GroupError(ErrorCode.coordinator_load_in_progress)
+        code, reason = self.refusal()
+        if code is not OK:
+            raise GroupError(code, reason)
 
     # -- members
 
@@ -208,15 +173,25 @@ class Shard:
         identity: Identity,
         commits: Mapping[TopicPartition, CommittedOffset],
         respond: OnSafe,
+        producer: Producer = NOT_IDEMPOTENT,
+        verification: Verification | None = None,
     ) -> None:
         """Calls `respond` with `none` if all offsets are stored, or with an error. If the offsets
-        do not fit into one batch, some may be stored although there is an error."""
+        do not fit into one batch, some may be stored although there is an error.
+
+        With a `producer` the offsets are part of its transaction (TxnOffsetCommit): they count when
+        `append_marker` commits it. Nothing else runs between the checks and the append: a
+        transaction that ends in between would leave its offsets to the next one (kafka#14774). The
+        first offsets of a transaction here need a `verification`.
+        """
+        is_transactional = producer is not NOT_IDEMPOTENT
         if identity.generation >= 0 and not self.exists(group_id):
             # A member of a group that was deleted must not create the group again.
             self._log.answer(respond, group_id, ErrorCode.illegal_generation)
             return
         code = self._refuse_new_group(group_id)
-        known = self._log.state.offsets(group_id)
+        # Offsets of a transaction take memory beside those that are committed.
+        known = {} if is_transactional else self._log.state.offsets(group_id)
         added = sum(partition not in known for partition in commits)
         if code is OK and added and not self._context.memory.has_memory_for_offsets(added):
             code = ErrorCode.coordinator_not_available
@@ -224,12 +199,20 @@ class Shard:
             self._log.answer(respond, group_id, code)
             return
         membership = self._membership(group_id)
-        code = ErrorCode(membership.check_commit(identity, self._context.ticks_ms()))
+        code = ErrorCode(
+            membership.check_transactional_commit(identity)
+            if is_transactional
+            else membership.check_commit(identity, self._context.ticks_ms())
+        )
         self._update_timer(group_id, membership)
         if code is OK:
             now_ms = self._context.now_ms()
             self._log.append_for(
-                respond, group_id, lambda: commit_records(group_id, commits, now_ms)
+                respond,
+                group_id,
+                lambda: commit_records(group_id, commits, now_ms),
+                producer,
+                verification,
             )
         else:
             self._log.answer(respond, group_id, code)
@@ -237,6 +220,10 @@ class Shard:
     def offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         """All committed offsets of a group, also those of earlier topics of the same name."""
         return self._log.state.offsets(group_id)
+
+    def pending_offsets(self, group_id: str) -> list[tuple[TopicPartition, CommittedOffset]]:
+        """The offsets that open transactions would commit for a group."""
+        return list(self._log.state.pending(group_id))
 
     async def until_safe(self, group_id: str) -> None:
         """Wait until all present records of a group are below the high watermark, so that its
@@ -279,6 +266,10 @@ class Shard:
             # A group that never had members exists only by its offsets: store it without them.
             group_records = [group_record(group_id, empty_group(now_ms), now_ms)]
         self._log.append_for(respond, group_id, lambda: [*group_records, *tombstones(keys, now_ms)])
+
+    def append_marker(self, marker: GroupMarker, respond: OnSafe) -> None:
+        """End a producer's transaction: with a commit, the offsets in it count from now on."""
+        self._log.append_marker(marker, respond)
 
     # -- resets
 
@@ -347,7 +338,7 @@ class Shard:
 
     @property
     def offset_count(self) -> int:
-        """The number of committed offsets."""
+        """The number of offsets: committed ones, and those in open transactions."""
         return self._log.state.offset_count
 
     def _refuse_new_group(self, group_id: str) -> ErrorCode:

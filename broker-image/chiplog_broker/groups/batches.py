@@ -5,6 +5,7 @@ passed to `to_batches` together; they are in one batch if they fit.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from chiplog_broker.groups.group_value import encode_group_value
@@ -25,7 +26,14 @@ from chiplog_core.groups.stored import StoredGroup
 from chiplog_wire.protocol.reader import INT16
 from chiplog_wire.records.batch import HEADER_BYTES
 from chiplog_wire.records.errors import BatchTooLargeError
-from chiplog_wire.records.writer import NewRecord, build_batch
+from chiplog_wire.records.writer import (
+    DEFAULT_OPTIONS,
+    NOT_IDEMPOTENT,
+    BatchOptions,
+    NewRecord,
+    Producer,
+    build_batch,
+)
 
 _FRAME_BYTES_MAX: Final = 32
 """The maximum size of the other parts of a record than key and value: attributes, number of
@@ -35,7 +43,7 @@ headers, and five varints of at most 5 bytes, or 10 for the timestamp."""
 def commit_records(
     group: str, commits: Mapping[TopicPartition, CommittedOffset], now_ms: int
 ) -> list[NewRecord]:
-    """The records of one OffsetCommit. Raises `UnstorableGroupRecordError`."""
+    """The records of one OffsetCommit or TxnOffsetCommit. Raises `UnstorableGroupRecordError`."""
     return [
         _record(OffsetCommitKey(group, partition), encode_offset_value(commit), now_ms)
         for partition, commit in commits.items()
@@ -69,13 +77,19 @@ def read_mark(now_ms: int) -> NewRecord:
     return NewRecord(None, INT16.pack(READ_MARK), now_ms)
 
 
-def to_batches(records: Iterable[NewRecord], max_batch_bytes: int) -> list[bytearray]:
+def to_batches(
+    records: Iterable[NewRecord], max_batch_bytes: int, producer: Producer = NOT_IDEMPOTENT
+) -> list[bytearray]:
     """Batches with these records in their order: one if they fit, otherwise as few as possible. No
-    batch is larger than `max_batch_bytes`.
+    batch is larger than `max_batch_bytes`. With a `producer` they are part of its transaction.
 
     The size of each record is estimated with the maximum overhead. Raises `BatchTooLargeError` if a
     single record is too large.
     """
+    options = DEFAULT_OPTIONS
+    if producer is not NOT_IDEMPOTENT:
+        # As in Kafka, every batch has sequence number 0: these are not the producer's own batches.
+        options = BatchOptions(producer=replace(producer, base_sequence=0), transactional=True)
     portions: list[list[NewRecord]] = []
     size_bytes = 0
     for record in records:
@@ -85,7 +99,7 @@ def to_batches(records: Iterable[NewRecord], max_batch_bytes: int) -> list[bytea
             size_bytes = HEADER_BYTES
         portions[-1].append(record)
         size_bytes += record_bytes
-    batches = [build_batch(portion) for portion in portions]
+    batches = [build_batch(portion, options) for portion in portions]
     largest_bytes = max(map(len, batches), default=0)
     if largest_bytes > max_batch_bytes:
         raise BatchTooLargeError(

@@ -92,12 +92,12 @@ class GroupsState:
     @property
     def group_count(self) -> int:
         """The approximate number of groups, without counting them one by one."""
-        return max(len(self._groups), len(self._offsets))
+        return max(len(self._groups), len(self._offsets), len(self._transactions.groups()))
 
     @property
     def offset_count(self) -> int:
-        """The number of committed offsets of all groups."""
-        return self._offset_count
+        """The number of offsets of all groups: committed ones, and those in open transactions."""
+        return self._offset_count + self._transactions.count
 
     def group_ids(self) -> frozenset[str]:
         """The ids of all groups with any state, open transactions included."""
@@ -156,6 +156,10 @@ class GroupsState:
     def pending(self, group: str) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
         """The offsets that open transactions would commit for a group."""
         return self._transactions.of_group(group)
+
+    def groups_in_transaction(self, producer_id: int) -> frozenset[str]:
+        """The groups whose offsets this producer's open transaction would commit."""
+        return self._transactions.groups_of(producer_id)
 
     def _apply_record(self, record: Record, header: BatchHeader) -> None:
         """Apply one record of the batch with this header. Unknown kinds of keys are ignored."""

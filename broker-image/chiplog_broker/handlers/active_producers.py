@@ -1,6 +1,5 @@
 """DescribeProducers: the idempotent producers that a partition's leader knows (KIP-664)."""
 
-from collections import Counter
 from typing import Any
 
 from chiplog_broker.handlers.leaders import Leaders
@@ -9,6 +8,7 @@ from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.server.call import Call
 from chiplog_broker.storage.producers import NO_TRANSACTION, ProducerEntry
+from chiplog_core.admin.topic_names import code_of_unknown
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -31,19 +31,17 @@ class ActiveProducers:
         may take thousands.
         """
         types, slices = answers(ApiKey.DESCRIBE_PRODUCERS), Slices(self._clock)
-        wanted = Counter(
-            (topic.name, index)
-            for topic in call.message.topics
-            for index in topic.partition_indexes
-        )
-        by_topic: dict[str, list[object]] = {}
-        for topic, index in wanted:
-            found = await self._described(types, topic, index, slices)
-            by_topic.setdefault(topic, []).append(found)
+        by_topic: dict[str, dict[int, object]] = {}
+        for topic in call.message.topics:
+            found = by_topic.setdefault(topic.name, {})
+            for index in topic.partition_indexes:
+                await slices.pause()
+                if index not in found:
+                    found[index] = await self._described(types, topic.name, index, slices)
         return types.DescribeProducersResponse(
             throttle_time=NO_THROTTLE,
             topics=tuple(
-                types.TopicResponse(name=name, partitions=tuple(partitions))
+                types.TopicResponse(name=name, partitions=tuple(partitions.values()))
                 for name, partitions in by_topic.items()
             ),
         )
@@ -51,7 +49,6 @@ class ActiveProducers:
     async def _described(self, types: Any, topic: str, index: int, slices: Slices) -> object:
         """One partition of the answer, with its producers or an error."""
         code, producers = ErrorCode.none, []
-        await slices.pause()
         try:
             # A copy, so that all producers are of one instant: the loop may take several slices.
             for producer in list(self._leaders.get(topic, index).log.producers()):
@@ -59,6 +56,8 @@ class ActiveProducers:
                 await slices.pause()
         except (PartitionError, *REFUSALS) as refused:
             code = code_of(refused)
+            if code is ErrorCode.unknown_topic_or_partition:
+                code = ErrorCode(code_of_unknown(topic))
         return types.PartitionResponse(
             partition_index=index,
             error_code=code,
@@ -68,8 +67,8 @@ class ActiveProducers:
 
 
 def described(types: Any, producer_id: int, entry: ProducerEntry) -> object:
-    """One producer of the answer. Its transaction coordinator and transaction are those of the
-    log's records: this cluster starts no transactions."""
+    """One producer of the answer, with the coordinator epoch of its last end marker and the first
+    offset of its open transaction."""
     last = entry.batches[-1] if entry.batches else None
     is_open = entry.transaction_start != NO_TRANSACTION
     return types.ProducerState(

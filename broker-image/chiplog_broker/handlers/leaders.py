@@ -4,6 +4,8 @@ A partition that another broker leads and a partition that does not exist give d
 first makes a client look for the leader, the second says that there is none.
 """
 
+from typing import Final
+
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.errors import ROUTINE, PartitionError
 from chiplog_broker.partitions.partition import Partition
@@ -17,6 +19,8 @@ LARGEST_CONSUMER_ID = -1
 """Replica ids up to this one are consumers."""
 DEBUGGING_CONSUMER_ID = -2
 """A consumer that reads the replica of the broker that it contacts (Kafka's name)."""
+SENT_AGAIN: Final = frozenset({ErrorCode.not_enough_replicas, ErrorCode.concurrent_transactions})
+"""The codes of batches that could not be verified and are sent again."""
 
 
 class Leaders:
@@ -118,6 +122,13 @@ class Leaders:
             partition.counters.failed_produces += 1
         elif code is ErrorCode.not_leader_or_follower and not partition.is_leader:
             partition.note_refusal(code)
+
+    def not_verified(self, topic: str, index: int, code: ErrorCode, records: memoryview) -> None:
+        """Have the partition's leader remember a batch whose transaction could not be verified, if
+        the client sends it again: its next batches must not overtake it."""
+        partition = self._replicas.get(topic, index)
+        if partition is not None and partition.is_leader and code in SENT_AGAIN:
+            partition.note_refused(code, records)
 
     def fetch_failed(self, topic: str, index: int, code: ErrorCode) -> None:
         """Count a fetch of a partition that got an error, unless the error is routine or there is

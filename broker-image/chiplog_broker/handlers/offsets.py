@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID, LARGEST_CONSUMER_ID, Leaders
+from chiplog_broker.handlers.reading import READ_COMMITTED
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
@@ -69,7 +70,13 @@ class OffsetHandlers:
             for partition in topic.partitions
         )
         find = leaders.replica_of_any_role if any_role else leaders.get
-        lookup = Lookup(find, call.header.version, self._long_work, any_role=any_role)
+        lookup = Lookup(
+            find,
+            call.header.version,
+            self._long_work,
+            any_role=any_role,
+            reads_committed=call.message.isolation_level == READ_COMMITTED,
+        )
         found = []
         for topic in topics:
             partitions = [
@@ -135,12 +142,22 @@ class OffsetHandlers:
 class Lookup:
     """The lookups of one ListOffsets request, partition by partition."""
 
-    def __init__(self, find: Find, version: int, long_work: LongWork, *, any_role: bool) -> None:
+    def __init__(
+        self,
+        find: Find,
+        version: int,
+        long_work: LongWork,
+        *,
+        any_role: bool,
+        reads_committed: bool,
+    ) -> None:
         """`find` returns the partition that the request may read. `any_role`: this broker's
-        replicas are read, be they leaders or followers."""
+        replicas are read, be they leaders or followers. `reads_committed`: only records below the
+        last stable offset are found, which is the latest offset then."""
         self._find = find
         self._version = version
         self._any_role = any_role
+        self._reads_committed = reads_committed
         self._long_work = long_work
         self._slices = long_work.slices()
 
@@ -178,7 +195,10 @@ class Lookup:
         """The record at a place or time (`place_or_time`); None if there is none."""
         if place in REMOTE_OFFSETS:  # there is no remote storage
             return None
-        steps = partition.log.find_timestamp(place, partition.high_watermark)
+        end_offset = (
+            partition.last_stable_offset if self._reads_committed else partition.high_watermark
+        )
+        steps = partition.log.find_timestamp(place, end_offset)
         found = await self._long_work.run(steps, self._slices)
         present = self._find(topic, wanted.partition_index, wanted.current_leader_epoch)
         if present is not partition:

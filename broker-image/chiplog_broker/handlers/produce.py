@@ -10,22 +10,27 @@ held for a moment, until a newer map arrives: then it is appended or refused by 
 at once would cost the client a pause, which gets longer with each refusal.
 
 Long work runs in slices: batches whose keys must be checked, and all batches after the first few
-hundred. The connection handles no other request in the meantime.
+hundred. A batch that begins a transaction in its partition waits for the transaction's coordinator.
+The connection handles no other request in the meantime.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Final
 
 from chiplog_broker.handlers.leaders import Leaders
-from chiplog_broker.handlers.slices import LongWork
+from chiplog_broker.handlers.slices import LongWork, Slices
+from chiplog_broker.handlers.verified_produce import VerifiedProduce
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, Refusal, code_of
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.verification import Verification
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.server.call import Answer, Call, SlowRequest
 from chiplog_broker.server.peer import Peer
+from chiplog_broker.storage.errors import UnverifiedTransactionError
+from chiplog_broker.transaction_coordinator.verifying import TransactionVerifier
 from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
 from chiplog_wire.protocol.messages import (
     NodeEndpoint,
@@ -58,8 +63,11 @@ LARGE_BYTES: Final = 16 * 1024
 class ProduceHandler:
     """Appends batches to the partitions that this broker leads."""
 
-    def __init__(self, leaders: Leaders, clock: Clock, long_work: LongWork) -> None:
+    def __init__(
+        self, leaders: Leaders, clock: Clock, long_work: LongWork, verifier: TransactionVerifier
+    ) -> None:
         self._leaders = leaders
+        self._verifier = verifier
         self._clock = clock
         self._long_work = long_work
 
@@ -69,8 +77,9 @@ class ProduceHandler:
         """Append the batches of a Produce request.
 
         Returns the answer, or a future of the encoded answer if batches wait for replicas. Returns
-        a `SlowRequest`, which appends the remaining batches in slices, if there are many batches
-        or the check of one takes long. Returns None for acks=0, which gets no answer.
+        a `SlowRequest`, which appends the remaining batches in slices, if there are many batches,
+        the check of one takes long, or a transaction must be verified. Returns None for acks=0,
+        which gets no answer.
         """
         pending = PendingProduce(call, self._leaders)
         now_ms = self._clock.now_ms()
@@ -80,7 +89,7 @@ class ProduceHandler:
                     return SlowRequest(self._append_in_slices(pending))
                 try:
                     answer = self._append(topic.name, partition, pending, now_ms)
-                except TakesLong:
+                except (TakesLong, UnverifiedTransactionError):
                     return SlowRequest(self._append_in_slices(pending))
                 if answer.error_code == NOT_LEADER and self._may_hold(call.peer):
                     replica = self._leaders.soon(topic.name, partition.partition)
@@ -111,25 +120,62 @@ class ProduceHandler:
     ) -> ProduceResponse | asyncio.Future[Answer] | None:
         """Append the batches that have no answer yet, in slices between which other requests run.
         Returns the answer, a future of the encoded answer, or None for acks=0."""
-        topics, slices = pending.call.message.topics, self._long_work.slices()
-        batches = ((topic.name, partition) for topic in topics for partition in topic.partitions)
-        # Each appended batch has an answer already, so these are skipped.
-        for topic, partition in islice(batches, len(pending.answers), None):
-            await slices.pause()
+        call, slices = pending.call, self._long_work.slices()
+        batches = [
+            (topic.name, partition)
+            for topic in call.message.topics
+            for partition in topic.partitions
+        ]
+        verified = VerifiedProduce(
+            self._leaders, self._verifier, call.message.transactional_id, call.header.version
+        )
+        try:
+            # Each appended batch has an answer already, so these are skipped.
+            for place in range(len(pending.answers), len(batches)):
+                await slices.pause()
+                answer = await self._append_when_checked(batches, place, pending, slices, verified)
+                pending.answers.append(answer)
+        finally:
+            verified.end()
+        return pending.outcome()
+
+    async def _append_when_checked(
+        self,
+        batches: Sequence[tuple[str, ProducePartition]],
+        place: int,
+        pending: "PendingProduce",
+        slices: Slices,
+        verified: VerifiedProduce,
+    ) -> ProducePartitionResponse:
+        """Append the batch at this place, after what takes long: the check of its keys, and the
+        verification of its transaction."""
+        topic, partition = batches[place]
+        records = partition.records or memoryview(b"")
+        keys_are_checked, verification = False, None
+        while True:
             now_ms = self._clock.now_ms()
             try:
-                answer = self._append(topic, partition, pending, now_ms)
+                return self._append(
+                    topic,
+                    partition,
+                    pending,
+                    now_ms,
+                    keys_are_checked=keys_are_checked,
+                    verification=verification,
+                )
             except TakesLong:
-                records = partition.records or memoryview(b"")
                 try:
                     await self._long_work.run(check_keys(records, read_header(records)), slices)
                 except REFUSALS as refused:
-                    answer = self._refused(topic, partition.partition, refused)
-                else:
-                    now_ms = self._clock.now_ms()
-                    answer = self._append(topic, partition, pending, now_ms, keys_are_checked=True)
-            pending.answers.append(answer)
-        return pending.outcome()
+                    return self._refused(topic, partition.partition, refused)
+                keys_are_checked = True
+            except UnverifiedTransactionError:
+                later = islice(batches, place + 1, None)
+                try:
+                    verification = await verified.verify(topic, partition, later)
+                except PartitionError as refused:
+                    self._leaders.not_verified(topic, partition.partition, refused.code, records)
+                    return self._refused(topic, partition.partition, refused)
 
     def _append(
         self,
@@ -139,12 +185,14 @@ class ProduceHandler:
         now_ms: int,
         *,
         keys_are_checked: bool = False,
+        verification: Verification | None = None,
     ) -> ProducePartitionResponse:
         """Append the records for one partition, and return its part of the answer. If the answer
         must wait until the in-sync replicas have these records, the position of this part is added
         to `pending.unsafe`.
 
-        Raises `TakesLong` if the keys of the records must be checked first, and that takes long.
+        Raises `TakesLong` if the keys of the records must be checked first, and that takes long;
+        `UnverifiedTransactionError` if they begin a transaction and need a `verification`.
         """
         index = partition.partition
         acks = pending.call.message.acks
@@ -157,7 +205,10 @@ class ProduceHandler:
                 now_ms,
                 acks_all=acks == ACKS_ALL,
                 keys_are_checked=keys_are_checked,
+                verification=verification,
             )
+        except UnverifiedTransactionError:
+            raise
         except (PartitionError, *REFUSALS) as refused:
             return self._refused(topic, index, refused)
         if acks == ACKS_ALL and replica.high_watermark <= appended.last_offset:

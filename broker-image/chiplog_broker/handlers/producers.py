@@ -1,53 +1,79 @@
-"""InitProducerId: unique producer ids, assigned without coordination between brokers.
+"""InitProducerId: producer ids, and the producers of transactional ids.
 
-A producer id consists of the broker's id (15 bits), its session (20 bits) and a counter (28 bits).
-No two processes have the same broker id and session.
+An idempotent producer gets a new id from any broker. A transactional one gets an id and an epoch
+from the coordinator of its transactional id, and the producer before is fenced.
 """
 
+import asyncio
 from typing import Any
 
-from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.server.call import Answer as EncodedAnswer
 from chiplog_broker.server.call import Call
-from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.transaction_coordinator.coordinator import TransactionCoordinator
+from chiplog_broker.transaction_coordinator.errors import TransactionError
+from chiplog_core.transactions.answers import Answer
+from chiplog_core.transactions.producer import NO_PRODUCER, Producer
+from chiplog_core.transactions.requests import Init
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers, milliseconds
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 
-SESSION_BITS = 20
-COUNTER_BITS = 28
+FENCED_FROM_VERSION = 4
+"""From here on a client knows PRODUCER_FENCED (KIP-588)."""
 
 
-class ProducerIds:
-    """Assigns producer ids. In each session of this broker the counter starts at 0."""
+class ProducerHandler:
+    """Answers InitProducerId."""
 
-    def __init__(self, cluster: ClusterView) -> None:
-        self._cluster = cluster
-        self._session = cluster.session
-        self._next_count = 0
+    def __init__(self, coordinator: TransactionCoordinator) -> None:
+        self._coordinator = coordinator
 
-    def init_producer_id(self, call: Call[Any]) -> object:
-        """Assign a new producer id with producer epoch 0."""
-        types = answers(ApiKey.INIT_PRODUCER_ID)
-        code, producer_id, epoch = self._assign(call.message)
-        return types.InitProducerIdResponse(
-            throttle_time=NO_THROTTLE,
-            error_code=code,
-            producer_id=producer_id,
-            producer_epoch=epoch,
+    def init_producer_id(self, call: Call[Any]) -> asyncio.Future[EncodedAnswer] | object:
+        """Draw a new producer id with epoch 0, or pass the request to the shard."""
+        request = call.message
+        if request.transactional_id is None:
+            # Kafka draws a new id, too, whatever id the request contains.
+            producer_id = self._coordinator.producer_ids.draw()
+            if producer_id is None:
+                # The client retries, and another broker may answer.
+                return init_response(ErrorCode.coordinator_load_in_progress)
+            return init_response(ErrorCode.none, Producer(producer_id, 0))
+        producer = Producer(request.producer_id, request.producer_epoch)
+        is_half_given = (producer.producer_id < 0) != (producer.epoch < 0)
+        if not request.transactional_id or is_half_given:
+            return init_response(ErrorCode.invalid_request)
+        try:
+            shard = self._coordinator.shard(request.transactional_id)
+        except TransactionError as problem:
+            return init_response(problem.code)
+        init = Init(
+            transaction_timeout_ms=milliseconds(request.transaction_timeout),
+            producer=None if producer.producer_id < 0 else producer,
         )
+        waiting: asyncio.Future[EncodedAnswer] = asyncio.get_running_loop().create_future()
 
-    def _assign(self, request: Any) -> tuple[ErrorCode, int, int]:
-        """An error code, a producer id and its epoch; after an error both are -1."""
-        if request.transactional_id is not None:
-            # Fatal on purpose: transactions are not supported, and clients would retry for ever.
-            return ErrorCode.transactional_id_authorization_failed, -1, -1
-        if self._session != self._cluster.session:
-            self._session, self._next_count = self._cluster.session, 0
-        # Session 0: the broker is not admitted yet. With all ids of a session used, the client
-        # retries, and another broker may answer.
-        if self._session == 0 or self._next_count >> COUNTER_BITS:
-            return ErrorCode.coordinator_load_in_progress, -1, -1
-        # Without a transactional id Kafka assigns a new id, whatever id the request contains.
-        prefix = self._cluster.broker_id << SESSION_BITS | self._session
-        producer_id = prefix << COUNTER_BITS | self._next_count
-        self._next_count += 1
-        return ErrorCode.none, producer_id, 0
+        def respond(answer: Answer) -> None:
+            code = known_code(ErrorCode(answer.code), call.header.version, FENCED_FROM_VERSION)
+            call.answer(waiting, lambda: init_response(code, answer.producer))
+
+        shard.init(request.transactional_id, init, respond)
+        return waiting
+
+
+def init_response(code: ErrorCode, producer: Producer = NO_PRODUCER) -> object:
+    """The answer: with an error there is no producer."""
+    given = producer if code is ErrorCode.none else NO_PRODUCER
+    return answers(ApiKey.INIT_PRODUCER_ID).InitProducerIdResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=code,
+        producer_id=given.producer_id,
+        producer_epoch=given.epoch,
+    )
+
+
+def known_code(code: ErrorCode, version: int, fenced_from: int) -> ErrorCode:
+    """The code in the words of the client's version: below `fenced_from`, INVALID_PRODUCER_EPOCH
+    stands for PRODUCER_FENCED. For both a producer ends."""
+    if code is ErrorCode.producer_fenced and version < fenced_from:
+        return ErrorCode.invalid_producer_epoch
+    return code

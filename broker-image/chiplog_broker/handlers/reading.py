@@ -15,6 +15,7 @@ from chiplog_broker.partitions.waiting import FetchWaiter, Watcher
 from chiplog_broker.storage.log import LogSlice
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import (
+    AbortedTransaction,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -30,6 +31,9 @@ SMALL_BYTES = 16 * 1024
 MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 """Errors of a consumer that has not heard of the present leader."""
 UNKNOWN_OFFSET = -1
+READ_COMMITTED: Final = 1
+"""The isolation level of a reader that gets no record of an open transaction, and a list of the
+aborted ones, whose records it skips."""
 FetchQueue: TypeAlias = dict[FetchWaiter, None]
 """The waiting fetches that a partition wakes when it changes, as an ordered set."""
 
@@ -78,6 +82,7 @@ class Reading:
         `any_role`: read this broker's replicas, be they leaders or followers.
         """
         self._request = request
+        self._reads_committed = request.isolation_level == READ_COMMITTED
         self._near = near
         self._any_role = any_role
         self._largest_bytes = max_bytes
@@ -223,14 +228,17 @@ class Reading:
         max_bytes = max(min(wanted.max_bytes, remaining_bytes), 0)
         # The first batch of an answer is read even if it is larger than the limit.
         min_one = self._bytes == 0 and self._may_exceed
-        records = partition.read(wanted.fetch_offset, max_bytes, min_one=min_one)
-        high_watermark = partition.high_watermark
+        high_watermark, stable_offset = partition.high_watermark, partition.last_stable_offset
+        end_offset = stable_offset if self._reads_committed else high_watermark
+        records = partition.read(wanted.fetch_offset, max_bytes, end_offset, min_one=min_one)
         found = FetchPartitionResponse(
-            wanted.partition, OK, high_watermark, high_watermark, partition.log.log_start_offset
+            wanted.partition, OK, high_watermark, stable_offset, partition.log.log_start_offset
         )
+        if self._reads_committed:
+            found = found._replace(aborted_transactions=aborted_in(partition, wanted, records))
         if records is None:
             return found
-        return self._response(found, partition, records, high_watermark)
+        return self._response(found, partition, records, end_offset)
 
     def refused(
         self, topic: str | None, wanted: FetchPartition, code: ErrorCode
@@ -260,7 +268,10 @@ class Reading:
         Only for a leader: a follower stops serving when it loses contact with its leader, without a
         change of the partition.
         """
-        return partition.is_leader and partition.high_watermark <= entry.wanted.fetch_offset
+        end_offset = (
+            partition.last_stable_offset if self._reads_committed else partition.high_watermark
+        )
+        return partition.is_leader and end_offset <= entry.wanted.fetch_offset
 
     # -- inner workings
 
@@ -284,12 +295,11 @@ class Reading:
         is answered without waiting."""
         self._is_urgent = True
         partition.counters.sent_to_followers += 1
-        high_watermark = partition.high_watermark
         return FetchPartitionResponse(
             wanted.partition,
             OK,
-            high_watermark,
-            high_watermark,
+            partition.high_watermark,
+            partition.last_stable_offset,
             partition.log.log_start_offset,
             preferred_read_replica=broker_id,
         )
@@ -339,6 +349,19 @@ class Reading:
         self._bytes += records.size_bytes
         self._found.append((partition, records.size_bytes))
         return found._replace(records=records)
+
+
+def aborted_in(
+    partition: Partition, wanted: FetchPartition, records: LogSlice | None
+) -> list[AbortedTransaction]:
+    """The aborted transactions of which records may be in this slice from the fetch offset on."""
+    if records is None or not records.size_bytes:
+        return []
+    log = partition.log
+    return [
+        AbortedTransaction(aborted.producer_id, aborted.first_offset)
+        for aborted in log.aborted_transactions(wanted.fetch_offset, records.next_offset)
+    ]
 
 
 def unreadable(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:

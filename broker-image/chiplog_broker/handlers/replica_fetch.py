@@ -174,9 +174,12 @@ class ReplicaReading(Reading):
 
 def without_records(partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
     """The answer for one partition with its high watermark, but without records."""
-    high_watermark = partition.high_watermark
     return FetchPartitionResponse(
-        wanted.partition, OK, high_watermark, high_watermark, partition.log.log_start_offset
+        wanted.partition,
+        OK,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
-from chiplog_broker.handlers import absent_features, refused
+from chiplog_broker.handlers import refused
 from chiplog_broker.handlers.acls import AclHandlers
 from chiplog_broker.handlers.active_producers import ActiveProducers
 from chiplog_broker.handlers.authorized.asking import Guards
@@ -21,17 +21,20 @@ from chiplog_broker.handlers.group_offsets import GroupOffsetHandlers
 from chiplog_broker.handlers.groups import GroupHandlers
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.log_dirs import LogDirHandlers
+from chiplog_broker.handlers.markers import MarkerHandler
 from chiplog_broker.handlers.metadata import MetadataHandlers
 from chiplog_broker.handlers.offset_deletion import OffsetDeletion
 from chiplog_broker.handlers.offsets import OffsetHandlers
 from chiplog_broker.handlers.pacing import Pacing
 from chiplog_broker.handlers.produce import ProduceHandler
-from chiplog_broker.handlers.producers import ProducerIds
+from chiplog_broker.handlers.producers import ProducerHandler
 from chiplog_broker.handlers.reassignments import ReassignmentHandlers
 from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.scram import ScramHandlers
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.handlers.topics import TopicHandlers
+from chiplog_broker.handlers.transaction_admin import TransactionAdminHandlers
+from chiplog_broker.handlers.transactions import TransactionHandlers
 from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
@@ -46,6 +49,9 @@ from chiplog_broker.security.scram_store import ScramStore
 from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
+from chiplog_broker.transaction_coordinator.coordinator import TransactionCoordinator
+from chiplog_broker.transaction_coordinator.marker_writing import MarkerWriter
+from chiplog_broker.transaction_coordinator.verifying import TransactionVerifier
 from chiplog_core.config.broker_keys import AUTO_CREATE_TOPICS_ENABLE
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -71,6 +77,9 @@ class Parts:
     metrics: RequestMetrics
     fetch_sessions: FetchSessionCache
     coordinator: Coordinator
+    transactions: TransactionCoordinator
+    marker_writer: MarkerWriter
+    verifier: TransactionVerifier
     spreading: Spreading | None
     pacing: Pacing
     throttle: ReplicationThrottle
@@ -112,7 +121,6 @@ def unguarded_table(
     offsets = OffsetHandlers(leaders, parts.clock, long_work)
     topics = TopicHandlers(parts.cluster, parts.store, parts.spreading, parts.config, pacing)
     configs = ConfigHandlers(parts.cluster, parts.store, parts.config, long_work)
-    producer_ids = ProducerIds(parts.cluster)
     fetch = FetchHandler(
         parts.cluster,
         leaders,
@@ -127,13 +135,20 @@ def unguarded_table(
     sasl = SaslHandlers(parts.clock)
     scram = ScramHandlers(parts.users, long_work)
     client_quotas = ClientQuotaHandlers(parts.quotas, long_work)
-    finder = CoordinatorFinder(parts.cluster, parts.coordinator, long_work)
+    finder = CoordinatorFinder(parts.cluster, parts.coordinator, parts.transactions, long_work)
+    transactions = TransactionHandlers(
+        parts.cluster, parts.transactions, parts.coordinator, long_work
+    )
+    transaction_admin = TransactionAdminHandlers(parts.transactions, parts.clock, long_work)
+    markers = MarkerHandler(leaders, parts.marker_writer, long_work)
     groups = GroupHandlers(parts.coordinator)
     group_admin = GroupAdminHandlers(parts.coordinator, long_work)
-    group_offsets = GroupOffsetHandlers(parts.coordinator, parts.cluster, parts.config, long_work)
+    group_offsets = GroupOffsetHandlers(
+        parts.coordinator, parts.cluster, parts.config, long_work, parts.verifier
+    )
     log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path, long_work)
     return {
-        ApiKey.PRODUCE: ProduceHandler(leaders, parts.clock, long_work),
+        ApiKey.PRODUCE: ProduceHandler(leaders, parts.clock, long_work, parts.verifier),
         ApiKey.FETCH: fetch,
         ApiKey.LIST_OFFSETS: offsets.list_offsets,
         ApiKey.METADATA: metadata.metadata,
@@ -151,7 +166,12 @@ def unguarded_table(
         ApiKey.CREATE_TOPICS: topics.create_topics,
         ApiKey.DELETE_TOPICS: topics.delete_topics,
         ApiKey.DELETE_RECORDS: offsets.delete_records,
-        ApiKey.INIT_PRODUCER_ID: producer_ids.init_producer_id,
+        ApiKey.INIT_PRODUCER_ID: ProducerHandler(parts.transactions).init_producer_id,
+        ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
+        ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
+        ApiKey.END_TXN: transactions.end_txn,
+        ApiKey.WRITE_TXN_MARKERS: markers.write_txn_markers,
+        ApiKey.TXN_OFFSET_COMMIT: group_offsets.txn_offset_commit,
         ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
         ApiKey.DESCRIBE_ACLS: refused.describe_acls,
         ApiKey.CREATE_ACLS: refused.create_acls,
@@ -173,8 +193,8 @@ def unguarded_table(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: scram.alter_user_scram_credentials,
         ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
         ApiKey.DESCRIBE_PRODUCERS: ActiveProducers(leaders, parts.clock).describe_producers,
-        ApiKey.DESCRIBE_TRANSACTIONS: absent_features.describe_transactions,
-        ApiKey.LIST_TRANSACTIONS: absent_features.list_transactions,
+        ApiKey.DESCRIBE_TRANSACTIONS: transaction_admin.describe_transactions,
+        ApiKey.LIST_TRANSACTIONS: transaction_admin.list_transactions,
         ApiKey.CONSUMER_GROUP_DESCRIBE: group_admin.consumer_group_describe,
         ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,

@@ -32,9 +32,10 @@ from chiplog_core.admin.operations import (
     Request,
 )
 from chiplog_core.config.effective import TopicConfig
+from chiplog_core.config.internal_topics import CREATED_TOPICS, InternalTopic
 from chiplog_core.ids import TopicId
 from chiplog_core.naming.names import object_name
-from chiplog_core.topic_name import CONSUMER_OFFSETS, is_internal
+from chiplog_core.topic_name import is_internal
 from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -99,12 +100,13 @@ class StandaloneStore:
                 self._topics[record.name] = record
 
     async def start(self, changed: TopicChanged, deleted: TopicDeleted) -> None:
-        """Pass every topic to `changed`, and create `__consumer_offsets` if it is missing. From now
+        """Pass every topic to `changed`, and create the internal topics that are missing. From now
         on `changed` and `deleted` are called for every change."""
         self._changed, self._deleted = changed, deleted
         for record in self._topics.values():
             await changed(self._view(record))
-        await self._make_offsets_topic()
+        for topic in CREATED_TOPICS.values():
+            await self._make_internal_topic(topic)
 
     async def submit(self, operation: Request, _principal: str = ANONYMOUS) -> Outcome:
         """Carry out an admin operation, after those that were submitted before. A refusal or an
@@ -159,18 +161,18 @@ class StandaloneStore:
                 record = plan.configured_topic_record(operation, old, self._defaults)
         return await self._put(record, validate_only=operation.validate_only)
 
-    async def _make_offsets_topic(self) -> None:
-        """Create `__consumer_offsets`, or update its configuration. If the disk fails, the next
-        start tries again."""
+    async def _make_internal_topic(self, topic: InternalTopic) -> None:
+        """Create an internal topic, or update its configuration. If the disk fails, the next start
+        tries again."""
         topic_id = UUID(bytes=TopicId.draw(self._rng.token).value)
-        known = self._topics.get(CONSUMER_OFFSETS)
-        record = plan.offsets_record(known, self._defaults, topic_id)
+        known = self._topics.get(topic.name)
+        record = plan.internal_topic_record(topic, known, self._defaults, topic_id)
         if record == known:
             return
         try:
             await self._put(record, validate_only=False)
         except (OSError, StorageError):
-            logger.exception("offsets_topic_not_made")
+            logger.exception("internal_topic_not_made", extra={"topic": topic.name})
 
     async def _put(self, record: TopicRecord, *, validate_only: bool) -> Outcome:
         """Store a new or changed topic and apply it; with `validate_only` only return its view."""

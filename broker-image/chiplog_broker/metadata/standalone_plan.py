@@ -26,9 +26,9 @@ from chiplog_core.admin.operations import (
     GrowTopic,
     ReassignPartitions,
 )
-from chiplog_core.config.internal_topics import offsets_config, offsets_topic
+from chiplog_core.config.internal_topics import InternalTopic
 from chiplog_core.ids import TopicId
-from chiplog_core.topic_name import CONSUMER_OFFSETS, is_internal
+from chiplog_core.topic_name import is_internal
 from chiplog_wire.protocol.errors import ErrorCode
 
 
@@ -62,19 +62,21 @@ class Defaults:
     """The complete configuration of the broker."""
 
 
-def offsets_record(known: TopicRecord | None, defaults: Defaults, topic_id: UUID) -> TopicRecord:
-    """The record of `__consumer_offsets`, with the broker's present configuration.
+def internal_topic_record(
+    topic: InternalTopic, known: TopicRecord | None, defaults: Defaults, topic_id: UUID
+) -> TopicRecord:
+    """The record of an internal topic, with the broker's present configuration.
 
     `known` is the stored record: its partitions and topic id stay. If it is None, the topic is new
     and gets `topic_id`.
     """
     if known is None:
-        partitions = offsets_topic(defaults.config, brokers=1).partitions
+        partitions = topic.size(defaults.config, brokers=1).partitions
         sessions = (defaults.session,) * partitions
     else:
         topic_id, sessions = known.topic_id, known.made_in_sessions
-    config = offsets_config(defaults.config, replicas=1)
-    return TopicRecord(CONSUMER_OFFSETS, topic_id, sessions, config)
+    config = topic.config(defaults.config, replicas=1)
+    return TopicRecord(topic.name, topic_id, sessions, config)
 
 
 def new_topic_record(

@@ -166,6 +166,7 @@ class ClusterView:
         self._names: dict[UUID, str] = {}
         self._announced: dict[str, UUID] = {}
         self._being_applied: dict[str, TopicView] = {}
+        self._lost: set[str] = set()
 
     def __iter__(self) -> Iterator[TopicView]:
         return iter(self._topics.values())
@@ -194,16 +195,24 @@ class ClusterView:
         self._topics[topic.name] = topic
         self._names[topic.topic_id] = topic.name
         self._being_applied.pop(topic.name, None)
+        self._lost.discard(topic.name)
         # Another id is announced if the topic was replaced, and its map is not applied
         # yet.
         if self._announced.get(topic.name) == topic.topic_id:
             del self._announced[topic.name]
 
-    def remove(self, name: str) -> None:
-        """Remove a topic that was deleted; unknown names are ignored."""
+    def remove(self, name: str, *, is_lost: bool = False) -> None:
+        """Remove a topic that was deleted; unknown names are ignored. `is_lost`: nothing says that
+        it was deleted, only its metadata is missing."""
         self._forget(name)
+        (self._lost.add if is_lost else self._lost.discard)(name)
         self._announced.pop(name, None)
         self._being_applied.pop(name, None)
+
+    def is_lost(self, name: str) -> bool:
+        """Whether a topic is unknown because its metadata is missing: it may come back from the
+        brokers that have its replicas."""
+        return name in self._lost
 
     def _forget(self, name: str) -> None:
         """Remove the topic that has this name now, if there is one."""

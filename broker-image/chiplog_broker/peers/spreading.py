@@ -6,15 +6,14 @@ would get "unknown topic" from one that is later.
 
 import asyncio
 import logging
-from collections import defaultdict
 from typing import Any, Final
 from uuid import UUID
 
 from chiplog_broker.metadata.listeners import INTERNAL_NAME
 from chiplog_broker.metadata.view import ClusterView, TopicView
-from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
-from chiplog_broker.peers.errors import PeerError, PeerUnreachable
+from chiplog_broker.peers.errors import PeerError
+from chiplog_broker.peers.kept import KeptConnections
 from chiplog_broker.ports.clock import Clock
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.messages import NodeEndpoint
@@ -35,10 +34,8 @@ class Spreading:
 
     def __init__(self, cluster: ClusterView, dialer: Dialer, clock: Clock) -> None:
         self._cluster = cluster
-        self._dialer = dialer
         self._clock = clock
-        self._connections: dict[NodeEndpoint, PeerConnection] = {}
-        self._dialing: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._connections = KeptConnections(cluster, dialer)
 
     async def until_known(self, topic: TopicView) -> None:
         """Return when every other live broker knows a leader of each partition of this topic, or
@@ -48,7 +45,7 @@ class Spreading:
             view.on(INTERNAL_NAME) for view in views if view.broker_id != self._cluster.broker_id
         )
         others = [node for node in addresses if node is not None]
-        self._close_unused(others)
+        self._connections.close_unused(others)
         late: set[int] = {node.node_id for node in others}
 
         async def wait(node: NodeEndpoint) -> None:
@@ -64,14 +61,7 @@ class Spreading:
 
     async def close(self) -> None:
         """Close all connections, which ends each `until_known` that waits for an answer."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
-
-    def _close_unused(self, others: list[NodeEndpoint]) -> None:
-        """Close connections to brokers that are not in `others`, or have another address there."""
-        for node in self._connections.keys() - set(others):
-            self._connections.pop(node).close()
+        self._connections.close()
 
     async def _until_known_by(self, node: NodeEndpoint, topic: TopicView) -> None:
         """Ask this broker until it knows the topic; return also if it cannot be reached."""
@@ -87,7 +77,7 @@ class Spreading:
 
     async def _knows(self, node: NodeEndpoint, topic: TopicView) -> bool:
         """Whether this broker knows a leader of each partition. Raises `PeerError`."""
-        connection = await self._connection(node)
+        connection = await self._connections.to(node)
         version = connection.common_version(ApiKey.METADATA)
         if version < IDS_FROM_VERSION:
             raise PeerError(
@@ -104,22 +94,6 @@ class Spreading:
             if partition.leader_id >= 0
         ]
         return len(partitions_with_leader) >= len(topic.partitions)
-
-    async def _connection(self, node: NodeEndpoint) -> PeerConnection:
-        """The open connection to this broker, or a new one. Raises `PeerError`."""
-        # The lock keeps two topics that are created at the same time from opening two connections.
-        async with self._dialing[node.node_id]:
-            existing = self._connections.get(node)
-            if existing is not None and existing.is_open:
-                return existing
-            broker = self._cluster.brokers.get(node.node_id)
-            if broker is None:
-                raise PeerUnreachable(f"broker {node.node_id} has ended")
-            connection = await self._dialer.dial(
-                node.host, node.port, WITHIN_S, has_tls=broker.uses_tls
-            )
-            self._connections[node] = connection
-            return connection
 
 
 def metadata_request(version: int, topic_id: UUID) -> Any:

@@ -137,6 +137,9 @@ class Dispatcher:
             outcome = self._handlers[api.key](call)
             if usage is not None:
                 usage.pause()
+            if isinstance(outcome, SlowRequest):
+                # Nothing else of this connection runs meanwhile in any case.
+                outcome = outcome.work
             if isinstance(outcome, CoroutineType):
                 outcome = await self._run_to_end(measured(call, outcome))
             if isinstance(outcome, asyncio.Future):
@@ -197,6 +200,8 @@ class Dispatcher:
                 if found is None:
                     self._count(call, [])
                     return []
+                if is_large(found):
+                    return await self._encode_in_thread(call, found)
                 return found if isinstance(found, asyncio.Future) else call.encode(found)
             except ProtocolViolation:
                 raise

@@ -79,6 +79,8 @@ def test_a_timeout_is_reported_once(kit: "Kit", monkeypatch: pytest.MonkeyPatch)
             code = await outcome(lambda one: safety.call_when_safe("g", one))
             assert code is ErrorCode.coordinator_not_available
             assert answers == [code]
+            # On a busy machine the sync itself takes longer than the timeout.
+            monkeypatch.setattr(holding, "TIMEOUT_S", 30.0)
             kit.disk.may_sync.set()
             assert await outcome(lambda one: safety.call_when_safe("g", one)) is OK
             assert answers == [code], "it has its answer already"

@@ -8,6 +8,7 @@ import pytest
 from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.coordinator.loading import SLICE_BYTES, load
 from chiplog_broker.coordinator.shard import Shard
+from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.requests import Identity
@@ -86,7 +87,7 @@ def test_other_tasks_run_while_it_loads(kit: "Kit") -> None:
                     await asyncio.sleep(0)
 
             counting = asyncio.ensure_future(count())
-            state = await load(shard.partition)
+            state = await load(shard.partition, GroupsState)
             counting.cancel()
             assert turns > shard.partition.log.size_bytes // SLICE_BYTES
             assert state.group_ids() == last.keys()

@@ -344,9 +344,10 @@ def test_nothing_is_written_in_a_leadership_that_is_not_its_own(kit: "Kit") -> N
 def test_while_it_loads_members_are_put_off(kit: "Kit", monkeypatch: pytest.MonkeyPatch) -> None:
     may_load = asyncio.Event()
 
-    async def load_later(partition: Partition) -> GroupsState:
+    async def load_later(partition: Partition, new_state: Any) -> GroupsState:
         await may_load.wait()
-        return await real_load(partition)
+        state: GroupsState = await real_load(partition, new_state)
+        return state
 
     real_load = loading.load
 
@@ -525,7 +526,7 @@ def test_a_broker_that_stops_answers_waiting_joins(kit: "Kit") -> None:
 def test_a_broker_that_stops_does_not_wait_for_what_loads(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def load_never(_: Partition) -> GroupsState:
+    async def load_never(_: Partition, _new_state: Any) -> GroupsState:
         await asyncio.Event().wait()
         raise AssertionError("nobody sets it")
 

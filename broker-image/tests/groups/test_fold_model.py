@@ -160,6 +160,9 @@ def of_state(state: GroupsState) -> object:
         for group in state.group_ids()
         for partition, _ in state.pending(group)
     }
+    listed = [one for group in GROUPS for one in state.pending(group)]
+    committed = sum(len(state.offsets(group)) for group in GROUPS)
+    assert state.offset_count == committed + len(listed)
     return found, pending
 
 

@@ -39,7 +39,7 @@ def test_no_replica_moves_and_there_are_no_quotas(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-def test_there_are_no_transactions(kit: "Kit") -> None:
+def test_there_are_no_transactions_before_the_first_one(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             key = ApiKey.DESCRIBE_TRANSACTIONS
@@ -87,10 +87,11 @@ def test_who_produces_to_a_partition(kit: "Kit") -> None:
             types = client.types(ApiKey.DESCRIBE_PRODUCERS, 0)
             topics = tuple(
                 types.TopicRequest(name=name, partition_indexes=indexes)
-                for name, indexes in (("orders", (0, 1)), ("none", (0,)))
+                for name, indexes in (("orders", (0, 1)), ("none", (0,)), ("not a topic", (0,)))
             )
             answer = await ask(client, ApiKey.DESCRIBE_PRODUCERS, topics=topics)
-            orders, none = answer.topics
+            orders, none, invalid = answer.topics
+            assert invalid.partitions[0].error_code == ErrorCode.invalid_topic_exception
             assert none.partitions[0].error_code == ErrorCode.unknown_topic_or_partition
             assert orders.partitions[1].error_code == ErrorCode.unknown_topic_or_partition
             (one,) = orders.partitions[0].active_producers
@@ -113,7 +114,7 @@ def test_tiered_storage_has_no_offset(kit: "Kit", timestamp: int, version: int) 
     kit.run(scenario)
 
 
-def test_features_say_nothing_of_transactions(kit: "Kit") -> None:
+def test_features_name_what_clients_may_use(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             names = {"client_software_name": "a", "client_software_version": "1"}
@@ -122,8 +123,11 @@ def test_features_say_nothing_of_transactions(kit: "Kit") -> None:
                 finalized = {one.name: one.max_version_level for one in answer.finalized_features}
                 supported = {one.name: one.max_version for one in answer.supported_features}
                 assert finalized == supported == FEATURES
-                assert "transaction.version" not in finalized
-                assert answer.finalized_features_epoch == 0
+                assert finalized["transaction.version"] == 2, "the second generation (KIP-890)"
+                # Java would use group protocols that are not there.
+                assert not finalized.keys() & {"group.version", "share.version", "streams.version"}
+                # Java ignores a change of the features unless their epoch is higher.
+                assert answer.finalized_features_epoch == 1
                 # Java before 3.9 closes the connection where the lowest level is 0.
                 assert {one.min_version for one in answer.supported_features} == {1}
 

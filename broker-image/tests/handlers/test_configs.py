@@ -152,10 +152,8 @@ def test_what_there_is_to_configure(kit: "Kit") -> None:
                 found = [(one.resource_type, one.resource_name) for one in answer.config_resources]
                 return answer.error_code, found
 
-            assert await listed() == (
-                OK,
-                [(TOPIC, "__consumer_offsets"), (TOPIC, "orders"), (BROKER, "1")],
-            )
+            topics = ["__consumer_offsets", "__transaction_state", "orders"]
+            assert await listed() == (OK, [*((TOPIC, name) for name in topics), (BROKER, "1")])
             assert await listed(BROKER) == (OK, [(BROKER, "1")])
             assert await listed(99) == (ErrorCode.unsupported_version, [])
             # The first version was about client metrics alone, of which there are none.

@@ -199,13 +199,13 @@ async def address(client: "Client", version: int) -> tuple[str, int]:
     return found.host, found.port
 
 
-def test_transactions_have_no_coordinator_for_good(kit: "Kit") -> None:
+def test_groups_and_transactions_have_coordinators(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit) as client:
-            refused = ErrorCode.transactional_id_authorization_failed
-            assert await find_coordinator(client, "t", "u", key_type=1) == [(refused, -1)] * 2
+            assert await find_coordinator(client, "t", "u", key_type=1) == [(OK, 1), (OK, 1)]
+            assert await find_coordinator(client, "g", "h") == [(OK, 1), (OK, 1)]
             invalid = ErrorCode.invalid_request
             assert await find_coordinator(client, "t", key_type=2) == [(invalid, -1)]
-            assert await find_coordinator(client, "g", "h") == [(OK, 1), (OK, 1)]
+            assert await find_coordinator(client, "", key_type=1) == [(invalid, -1)]
 
     kit.run(scenario)

@@ -1,8 +1,11 @@
-"""`__consumer_offsets` of a standalone broker: there from the start, and nobody's to change."""
+"""Internal topics of a standalone broker: there from the start, and nobody's to change."""
 
 import errno
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from chiplog_broker.metadata.standalone import topic_path
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 
@@ -12,12 +15,17 @@ if TYPE_CHECKING:
 OK = ErrorCode.none
 INVALID = ErrorCode.invalid_topic_exception
 OFFSETS = "__consumer_offsets"
+TRANSACTIONS = "__transaction_state"
+of_each = pytest.mark.parametrize("name", [OFFSETS, TRANSACTIONS])
 LATEST = -1
-SEVERAL = {"offsets_topic_num_partitions": "50"}
+SEVERAL = {
+    "offsets_topic_num_partitions": "50",
+    "transaction_state_log_num_partitions": "50",
+}
 
 
-async def described(client: "Client") -> Any:
-    (topic,) = (await client.metadata(OFFSETS)).topics
+async def described(client: "Client", name: str = OFFSETS) -> Any:
+    (topic,) = (await client.metadata(name)).topics
     return topic
 
 
@@ -29,55 +37,65 @@ async def grow(client: "Client", name: str, count: int) -> ErrorCode:
     return ErrorCode((await client.ask(ApiKey.CREATE_PARTITIONS, request)).results[0].error_code)
 
 
-def test_it_is_there_before_the_first_group(kit: "Kit") -> None:
+@of_each
+def test_it_is_there_before_the_first_group(kit: "Kit", name: str) -> None:
     async def scenario() -> None:
         async with kit.running(**SEVERAL) as client:
-            topic = await described(client)
+            topic = await described(client, name)
             assert topic.is_internal
             assert [one.leader_id for one in topic.partitions] == [1] * 50
-            code, configs = await client.configs(OFFSETS)
+            code, configs = await client.configs(name)
             assert code is OK
-            assert {name: configs[name].value for name in configs} | {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "min.insync.replicas": "1",
-                "segment.bytes": "104857600",
-            } == {name: configs[name].value for name in configs}
-            assert (await client.offset(OFFSETS, LATEST))[0] is OK
+            values = {key: config.value for key, config in configs.items()}
+            assert (
+                values
+                | {
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "min.insync.replicas": "1",
+                    "segment.bytes": "104857600",
+                }
+                == values
+            )
+            assert (await client.offset(name, LATEST))[0] is OK
 
     kit.run(scenario)
 
 
-def test_nobody_creates_deletes_grows_or_configures_it(kit: "Kit") -> None:
+@pytest.mark.parametrize(
+    ("name", "keys"), [(OFFSETS, "offsets.topic.*"), (TRANSACTIONS, "transaction.state.log.*")]
+)
+def test_nobody_creates_deletes_grows_or_configures_it(kit: "Kit", name: str, keys: str) -> None:
     async def scenario() -> None:
-        async with kit.running(**SEVERAL) as client:
-            before = await described(client)
-            assert await client.create(OFFSETS) is ErrorCode.topic_already_exists
-            assert await client.create("__transaction_state") is INVALID
-            assert await client.delete(OFFSETS) is INVALID
-            assert await grow(client, OFFSETS, 60) is INVALID
-            code, message = await client.alter(OFFSETS, ("cleanup.policy", 0, "delete"))
+        async with kit.running() as client:
+            before = await described(client, name)
+            assert await client.create(name) is ErrorCode.topic_already_exists
+            assert await client.create("__share_group_state") is INVALID
+            assert await client.delete(name) is INVALID
+            assert await grow(client, name, 60) is INVALID
+            code, message = await client.alter(name, ("cleanup.policy", 0, "delete"))
             assert (code, message) == (
                 INVALID,
                 (
-                    "__consumer_offsets is an internal topic, which clients cannot change or "
-                    "delete: change the offsets.topic.* keys of the brokers' configuration"
+                    f"{name} is an internal topic, which clients cannot change or "
+                    f"delete: change the {keys} keys of the brokers' configuration"
                 ),
             )
-            assert await described(client) == before
+            assert await described(client, name) == before
 
     kit.run(scenario)
 
 
-def test_no_client_writes_to_it_or_deletes_from_it(kit: "Kit") -> None:
+@of_each
+def test_no_client_writes_to_it_or_deletes_from_it(kit: "Kit", name: str) -> None:
     async def scenario() -> None:
         async with kit.running() as client:
             for acks in (1, -1):
-                (answer,) = await client.produce(OFFSETS, kit.batch(b"x"), acks=acks)
+                (answer,) = await client.produce(name, kit.batch(b"x"), acks=acks)
                 assert answer.error_code == INVALID
                 assert "clients cannot write to it" in answer.error_message
-            assert (await client.delete_records(OFFSETS, 0))[0] is INVALID
-            topic_id = await client.topic_id(OFFSETS)
+            assert (await client.delete_records(name, 0))[0] is INVALID
+            topic_id = await client.topic_id(name)
             assert await client.fetch(topic_id, (0, 0)) == [(OK, b"")], "but it may be read"
 
     kit.run(scenario)
@@ -99,6 +117,18 @@ def test_what_it_was_made_with_stays_and_its_configuration_follows(kit: "Kit") -
     kit.run(scenario)
 
 
+def test_a_broker_of_an_earlier_version_gets_the_topic_of_transactions(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            before = await described(client)
+        (kit.directory / "metadata" / topic_path(TRANSACTIONS)).unlink()
+        async with kit.running() as client:
+            assert (await described(client, TRANSACTIONS)).error_code == OK
+            assert (await described(client)).topic_id == before.topic_id
+
+    kit.run(scenario)
+
+
 def test_where_the_disk_has_no_room_for_it_the_next_start_makes_it(kit: "Kit") -> None:
     async def scenario() -> None:
         broker = kit.new_broker()
@@ -106,13 +136,16 @@ def test_where_the_disk_has_no_room_for_it_the_next_start_makes_it(kit: "Kit") -
         await broker.start()
         try:
             client = await kit.client()
-            assert (await described(client)).error_code == ErrorCode.unknown_topic_or_partition
+            for name in (OFFSETS, TRANSACTIONS):
+                found = await described(client, name)
+                assert found.error_code == ErrorCode.unknown_topic_or_partition
             kit.disk.make_error = None
             assert await client.create("orders") is OK, "all else goes on"
         finally:
             kit.close_clients()
             await broker.stop()
         async with kit.running() as client:
-            assert (await described(client)).error_code == OK
+            for name in (OFFSETS, TRANSACTIONS):
+                assert (await described(client, name)).error_code == OK
 
     kit.run(scenario)

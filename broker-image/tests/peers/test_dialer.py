@@ -371,7 +371,7 @@ def test_versions_are_those_that_both_speak() -> None:
     connection.wire.versions = {
         ApiKey.FETCH: (4, 99),
         ApiKey.METADATA: (0, 5),
-        ApiKey.PRODUCE: (12, 13),
+        ApiKey.PRODUCE: (13, 13),
     }
     assert connection.common_version(ApiKey.FETCH) == APIS[ApiKey.FETCH].max_version
     assert connection.common_version(ApiKey.METADATA) == 5

@@ -244,10 +244,10 @@ def test_a_broker_that_has_ended_is_not_dialed_in_plain_text(pki: Pki) -> None:
             assert node is not None
             spreading = Spreading(view, dialing, SystemClock())
             with pytest.raises(PeerUnreachable, match="has ended"):
-                await spreading._connection(node)
+                await spreading._connections.to(node)
             assert encrypted(server) == []
             view.brokers[1] = broker
-            await spreading._connection(node)
+            await spreading._connections.to(node)
             assert encrypted(server) == [True]
             await spreading.close()
 

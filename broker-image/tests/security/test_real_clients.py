@@ -114,7 +114,7 @@ def test_clients_log_in(kit: "Kit", client: Callable[..., Any], mechanism: str) 
     async def scenario() -> None:
         async with internal_only(kit) as address:
             found = await topics(client, address, mechanism, KNOWN.password)
-            assert found == {"orders", "__consumer_offsets"}
+            assert found == {"orders", "__consumer_offsets", "__transaction_state"}
 
     kit.run(scenario)
 

@@ -13,6 +13,6 @@ def test_the_table_of_handlers_is_the_table_of_apis() -> None:
     nothing = cast("Any", None)
     cluster = ClusterView("cluster", 1)
     metrics, sessions = RequestMetrics(), FetchSessionCache(1, lambda: 1)
-    rest = metrics, sessions, *[nothing] * 7
+    rest = metrics, sessions, *[nothing] * 10
     parts = Parts(cluster, nothing, nothing, nothing, nothing, {}, "/data", *rest)
     assert set(handler_table(parts)) == set(APIS)

@@ -9,6 +9,7 @@ import pytest
 
 from chiplog_broker.server import file_sending
 from chiplog_broker.storage.log_checks import LogChecks
+from chiplog_core.topic_name import INTERNAL_TOPICS
 from chiplog_wire.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def open_logs(directory: Path) -> int:
     links = Path("/proc/self/fd").iterdir()
     targets = [str(link.readlink()) for link in links if link.is_symlink()]
     logs = [one for one in targets if one.startswith(str(directory)) and ".log" in one]
-    return sum("__consumer_offsets" not in one for one in logs)
+    return sum(not any(internal in one for internal in INTERNAL_TOPICS) for one in logs)
 
 
 def test_the_bytes_are_the_same_as_from_memory(

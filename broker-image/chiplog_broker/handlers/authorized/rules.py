@@ -3,15 +3,22 @@
 from collections.abc import Mapping
 from typing import Final
 
-from chiplog_broker.handlers.absent_features import no_transaction
-from chiplog_broker.handlers.authorized import configs, groups, metadata, records, topics, whole
+from chiplog_broker.handlers.authorized import (
+    configs,
+    groups,
+    metadata,
+    records,
+    topics,
+    transactions,
+    whole,
+)
 from chiplog_broker.handlers.authorized.asking import Rule
 from chiplog_broker.handlers.authorized.items import PerItem, group, topic_in
 from chiplog_broker.handlers.authorized.whole import InCluster, OfMember
-from chiplog_core.authorizer.acls import Operation, ResourceType
+from chiplog_core.authorizer.acls import Operation
 from chiplog_wire.protocol.apis import ApiKey
 
-READ, WRITE, DELETE = Operation.READ, Operation.WRITE, Operation.DELETE
+READ, DELETE = Operation.READ, Operation.DELETE
 ALTER, DESCRIBE = Operation.ALTER, Operation.DESCRIBE
 DESCRIBE_CONFIGS, ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
 
@@ -23,13 +30,8 @@ RULES: Final[Mapping[ApiKey, Rule | None]] = {
     # READ for each topic, checked at each read (`Reading`).
     ApiKey.FETCH: None,
     # Records
-    ApiKey.PRODUCE: PerItem(
-        items="topics",
-        operation=WRITE,
-        needs=topic_in("name"),
-        results="topics",
-        refusal=records.produce,
-    ),
+    # WRITE for each topic, and for the transactional id
+    ApiKey.PRODUCE: records.produce,
     ApiKey.LIST_OFFSETS: PerItem(
         items="topics",
         operation=DESCRIBE,
@@ -55,21 +57,19 @@ RULES: Final[Mapping[ApiKey, Rule | None]] = {
     ApiKey.DESCRIBE_PRODUCERS: PerItem(
         items="topics",
         operation=READ,
-        needs=topic_in("name"),
+        needs=records.described_topic,
         results="topics",
         refusal=records.describe_producers,
     ),
     # WRITE for the transactional id, IDEMPOTENT_WRITE for the cluster, or WRITE for any topic.
     ApiKey.INIT_PRODUCER_ID: whole.init_producer_id,
-    ApiKey.DESCRIBE_TRANSACTIONS: PerItem(
-        items="transactional_ids",
-        operation=DESCRIBE,
-        needs=lambda _, name: (ResourceType.TRANSACTIONAL_ID, name),
-        results="transaction_states",
-        refusal=no_transaction,
-    ),
-    # Lists only transactions that the client may describe: there are none.
-    ApiKey.LIST_TRANSACTIONS: None,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
+    ApiKey.TXN_OFFSET_COMMIT: transactions.txn_offset_commit,
+    ApiKey.END_TXN: transactions.end_txn,  # WRITE for the transactional id
+    ApiKey.WRITE_TXN_MARKERS: transactions.write_txn_markers,  # CLUSTER_ACTION or ALTER
+    ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe_transactions,  # DESCRIBE
+    ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,  # DESCRIBE
     # Topics
     ApiKey.METADATA: metadata.metadata,  # DESCRIBE; CREATE for a topic that is created
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,  # DESCRIBE

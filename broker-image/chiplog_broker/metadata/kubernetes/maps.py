@@ -337,7 +337,8 @@ class Maps:
         self._unconfirmed.discard(topic)
         self.regressed.pop(topic, None)
         self.deleted.pop(topic, None)
-        parts.cluster.remove(topic)
+        # A map whose topic was deleted said so before it was removed.
+        parts.cluster.remove(topic, is_lost=current_generation(spec) is not None)
         await parts.replicas.release(topic)
         parts.on_applied(topic)
         return True

@@ -24,6 +24,7 @@ from chiplog_broker.server.exposition.partitions import (
 from chiplog_broker.server.exposition.replicas import ReplicaCollector
 from chiplog_broker.server.exposition.requests import RequestCollector
 from chiplog_broker.server.exposition.topics import SIZE_SERIES, TOPIC_SERIES, topic_rows
+from chiplog_broker.server.exposition.transactions import TransactionCollector, Transactions
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
 from chiplog_core.config.broker_keys import METRICS_PARTITIONS
@@ -37,7 +38,7 @@ FRESH_S: Final = 1.0
 class Exposition:
     """The metrics of one broker."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one argument for each thing that is measured
         self,
         cluster: ClusterView,
         replicas: Replicas,
@@ -45,6 +46,7 @@ class Exposition:
         fetch_sessions: FetchSessionCache,
         config: Mapping[str, str],
         throttle: ReplicationThrottle,
+        transactions: Transactions,
     ) -> None:
         """`config` is the broker's configuration, which may change at run time."""
         self._cluster = cluster
@@ -57,6 +59,7 @@ class Exposition:
         self.registry.register(DiskCollector(replicas))
         self.registry.register(CleanerCollector(replicas))
         self.registry.register(CertificateCollector(requests))
+        self.registry.register(TransactionCollector(transactions, replicas, config))
         ProcessCollector(registry=self.registry)
         build = Gauge(BUILD_INFO, BUILD_INFO_ABOUT, tuple(BUILD_LABELS), registry=self.registry)
         build.labels(**BUILD_LABELS).set(1)

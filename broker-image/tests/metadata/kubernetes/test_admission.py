@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.errors import CannotStart
-from chiplog_broker.handlers.producers import COUNTER_BITS, SESSION_BITS
+from chiplog_broker.transaction_coordinator.producer_ids import COUNTER_BITS, SESSION_BITS
 from chiplog_core.model.broker_status import Tail
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode

@@ -1,5 +1,6 @@
 """Maps: kept before they are acted on, never gone back, and what only a tombstone may do."""
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -166,6 +167,34 @@ def test_a_missing_map_changes_nothing_and_is_reported(member: "MemberKit") -> N
             assert (report.log_end_offset, str(report.isr[0])) == (1, "1@1")
             assert member.broker._cluster.topic("orders") is not None
             assert (member.directory / "data/orders-0").exists()
+
+    member.run(scenario)
+
+
+def test_a_topic_without_a_replica_here_whose_map_is_missing_may_come_back(
+    member: "MemberKit",
+) -> None:
+    """Only a tombstone shows that a topic was deleted."""
+
+    async def scenario() -> None:
+        elsewhere = member.partition(1, 0, replicas=[2], isr=["2@1"], leader="2@1")
+        for topic, topic_id in (("orders", TOPIC_ID), ("deleted", OTHER_ID)):
+            member.operator.write_map(topic, [elsewhere], topic_id=topic_id)
+        async with member.admitted(1):
+            cluster = member.broker._cluster
+            await member.eventually(lambda: len(cluster) == 2)
+            assert not cluster.is_lost("orders")
+            member.operator.remove_map("orders")
+            await member.eventually(lambda: cluster.topic("orders") is None)
+            assert cluster.is_lost("orders")
+            deleted = tombstone(OTHER_ID, brokers=[2])
+            member.operator.write_map("deleted", None, tombstones=[deleted])
+            await member.eventually(lambda: cluster.topic("deleted") is None)
+            member.operator.remove_map("deleted")
+            kept_map = member.directory / "metadata/maps/deleted.json"
+            await member.eventually(lambda: not kept_map.exists())
+            await asyncio.sleep(0.05)
+            assert not cluster.is_lost("deleted")
 
     member.run(scenario)
 
