@@ -5,7 +5,17 @@ import sys
 
 import typer
 
-from chiplog_cli.commands import check, consume, groups, offsets, produce, status, top, topics
+from chiplog_cli.commands import (
+    check,
+    consume,
+    groups,
+    offsets,
+    produce,
+    status,
+    top,
+    topics,
+    transactions,
+)
 from chiplog_cli.options import remember
 
 ABOUT = """Manage topics, consumer groups and records of a Kafka-compatible cluster, like Chiplog.
@@ -19,7 +29,7 @@ app = typer.Typer(
     name="chiplog", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
 remember(app, ABOUT)
-for module in (status, check, topics, groups, offsets, produce, consume, top):
+for module in (status, check, topics, groups, offsets, transactions, produce, consume, top):
     module.register(app)
 
 

@@ -15,6 +15,13 @@ from chiplog_cli.facts import (
     Topic,
     TopicPartition,
 )
+from chiplog_cli.transaction_facts import (
+    ActiveProducer,
+    Producers,
+    Transaction,
+    TransactionFilter,
+    TransactionListing,
+)
 
 
 class KafkaAdmin(Protocol):
@@ -42,9 +49,12 @@ class KafkaAdmin(Protocol):
         """Set some keys of a topic, and delete others, so that the broker's configuration
         applies again."""
 
-    def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+    def offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> Offsets:
         """The offset of the first record at or after each timestamp in milliseconds; or for the
-        timestamps LATEST, EARLIEST and MAX_TIMESTAMP."""
+        timestamps LATEST, EARLIEST and MAX_TIMESTAMP. With `read_committed` only offsets below the
+        last stable one count, and LATEST is that one."""
 
     def list_groups(self) -> list[GroupListing]:
         """All groups, in alphabetical order."""
@@ -59,3 +69,24 @@ class KafkaAdmin(Protocol):
         raised, and others may be committed."""
 
     def delete_group(self, group_id: str) -> None: ...
+
+
+class KafkaTransactions(Protocol):
+    """Transactions and their producers. Every method takes broker ids of the cluster."""
+
+    def list_all(self, wanted: TransactionFilter) -> list[TransactionListing]:
+        """The transactional ids of all coordinators that pass the filter, sorted."""
+
+    def coordinator(self, transactional_id: str) -> int:
+        """The broker that coordinates a transactional id."""
+
+    def describe(self, coordinator: int, transactional_ids: Iterable[str]) -> list[Transaction]:
+        """The states of transactional ids that this broker coordinates. Raises `BrokerRefused` if
+        one does not exist."""
+
+    def producers(self, leader: int, places: Iterable[TopicPartition]) -> Producers:
+        """The producers of partitions that this broker leads."""
+
+    def abort(self, leader: int, at: TopicPartition, producer: ActiveProducer) -> None:
+        """End the producer's open transaction in a partition that this broker leads, without its
+        coordinator."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chiplog_cli.facts import Broker
-from chiplog_cli.port import KafkaAdmin
+from chiplog_cli.port import KafkaAdmin, KafkaTransactions
 from chiplog_cli.printing import Format, remark
 from chiplog_cli.security import PLAINTEXT, Reached, Security
 from chiplog_cli.target import ByAddress, ByName
@@ -77,6 +77,13 @@ class Session:
     def admin(self) -> KafkaAdmin:
         """The admin client. Raises `CannotDo`."""
         return admin_of(self.connection)
+
+    @cached_property
+    def transactions(self) -> KafkaTransactions:
+        """The client for transactions. Raises `CannotDo`."""
+        from chiplog_cli.librdkafka.transactions import BrokerTransactions  # noqa: PLC0415 - as above
+
+        return BrokerTransactions(self.connection, self.admin)
 
     def admin_at(self, broker: Broker, security: Security) -> KafkaAdmin:
         """A new admin client of this broker, which connects as `security` says. Raises `CannotDo`.

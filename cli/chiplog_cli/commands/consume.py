@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from enum import StrEnum
 from functools import partial
 from typing import Annotated
 
@@ -17,11 +18,18 @@ from chiplog_cli.progress import progress
 from chiplog_cli.session import Session
 
 
+class Isolation(StrEnum):
+    """Kafka's isolation levels."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
 def register(app: typer.Typer) -> None:
     command(app, "consume")(consume)
 
 
-def consume(
+def consume(  # noqa: PLR0913 (one for each option)
     session: Session,
     *,
     topic: Annotated[
@@ -51,6 +59,10 @@ def consume(
             help="Consumer group: start at its committed offsets and commit what is read.",
         ),
     ] = None,
+    isolation_level: Annotated[
+        Isolation,
+        typer.Option(help="read_uncommitted: also records of open and aborted transactions."),
+    ] = Isolation.READ_COMMITTED,
 ) -> None:
     """Print records: partition, offset, key and value, until Ctrl-C."""
     chosen = checked(lambda: topic_choice.choice([topic]), "TOPIC")
@@ -61,7 +73,11 @@ def consume(
         )
     admin = session.admin
     topic_choice.checked_names([name], admin.topic_names())
-    starts = {} if group is not None else _starts(admin, chosen, from_beginning=from_beginning)
+    read_committed = isolation_level is Isolation.READ_COMMITTED
+    starts: Mapping[TopicPartition, int] = {}
+    if group is None:
+        wanted_place = EARLIEST if from_beginning else LATEST
+        starts = _starts(admin, chosen, wanted_place, read_committed=read_committed)
     from chiplog_cli.librdkafka.consuming import Reading, reading  # noqa: PLC0415 - as produce
 
     wanted = Reading(
@@ -71,6 +87,7 @@ def consume(
         starts=starts,
         limit=max_messages,
         silence_s=None if timeout_ms is None else timeout_ms / 1000,
+        read_committed=read_committed,
     )
     with (
         progress(f"consuming from {name}", max_messages, hidden=sys.stdout.isatty()) as advance,
@@ -82,12 +99,13 @@ def consume(
 
 
 def _starts(
-    admin: KafkaAdmin, chosen: topic_choice.Choice, *, from_beginning: bool
+    admin: KafkaAdmin, chosen: topic_choice.Choice, place: int, *, read_committed: bool
 ) -> Mapping[TopicPartition, int]:
-    """The offset at which to begin in each chosen partition. They are numbers from now: librdkafka
-    would look up the end of a log later, and skip records that are written until then."""
+    """The offset at which to begin in each chosen partition: `place` is EARLIEST or LATEST. They
+    are numbers from now: librdkafka would look up the end of a log later, and skip records that are
+    written until then."""
     places = topic_choice.chosen_partitions(admin.describe_topics(chosen), chosen)
-    offsets = admin.offsets(dict.fromkeys(places, EARLIEST if from_beginning else LATEST))
+    offsets = admin.offsets(dict.fromkeys(places, place), read_committed=read_committed)
     starts = {}
     for at, answer in offsets.items():
         if isinstance(answer, BrokerRefused):

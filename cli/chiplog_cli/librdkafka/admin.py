@@ -6,7 +6,7 @@ from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import replace
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -110,12 +110,19 @@ class LibrdkafkaTopics:
             for resource, future in futures.items()
         }
 
-    def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+    def offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> Offsets:
         """See `KafkaAdmin.offsets`."""
         if not wanted:
             return {}
         specs = {Place(*at): _spec(timestamp) for at, timestamp in wanted.items()}
-        answers = self._admin.list_offsets(specs, request_timeout=self._timeout_s)
+        isolation = (
+            IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+        )
+        answers = self._admin.list_offsets(
+            specs, isolation_level=isolation, request_timeout=self._timeout_s
+        )
         return {
             TopicPartition(place.topic, place.partition): self._offset(place, future)
             for place, future in answers.items()

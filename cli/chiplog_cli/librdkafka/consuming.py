@@ -39,6 +39,8 @@ class Reading:
     """End after this many records; None: never."""
     silence_s: float | None = None
     """End after this long without a record; None: never."""
+    read_committed: bool = True
+    """Read no record of an open or aborted transaction."""
 
 
 @contextmanager
@@ -54,6 +56,7 @@ def reading(connection: Connection, wanted: Reading) -> "Iterator[Iterator[Recor
             "group.id": wanted.group or NO_GROUP,
             "enable.auto.commit": wanted.group is not None,
             "enable.auto.offset.store": False,
+            "isolation.level": "read_committed" if wanted.read_committed else "read_uncommitted",
             "auto.offset.reset": "earliest" if wanted.from_beginning else "latest",
         }
     )

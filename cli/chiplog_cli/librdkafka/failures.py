@@ -43,6 +43,9 @@ REMEDIES: Mapping[str, str] = {
     "GROUP_AUTHORIZATION_FAILED": NO_RULE,
     "CLUSTER_AUTHORIZATION_FAILED": NO_RULE,
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": NO_RULE,
+    "TRANSACTIONAL_ID_NOT_FOUND": "`chiplog transactions list` shows all transactional ids",
+    "INVALID_REGULAR_EXPRESSION": "correct --transactional-id-pattern",
+    "TRANSACTION_COORDINATOR_FENCED": "a coordinator has ended it in the meantime",
     "TOPIC_ALREADY_EXISTS": "use --if-not-exists to ignore this",
 }
 """What to do, by librdkafka's or Kafka's name of an error. The messages of Chiplog's brokers mostly

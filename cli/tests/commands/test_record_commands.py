@@ -1,12 +1,17 @@
 """`chiplog produce` and `chiplog consume` against a real broker."""
 
 import json
+import threading
 from collections.abc import Callable
 
 import yaml
+from confluent_kafka import Producer
 from confluent_kafka.cimpl import murmur2
 
+from e2e.clients.standalone import StandaloneBroker
 from tests.commands.program import Chiplog
+
+LIMIT_S = 60
 
 
 def first(count: int) -> tuple[str, ...]:
@@ -73,6 +78,38 @@ def test_from_the_end_on(chiplog: Chiplog, topic: Callable[..., str]) -> None:
     name = topic()
     chiplog("produce", name, stdin="old\n")
     assert chiplog("consume", name, "--timeout-ms", "500").stdout == ""
+
+
+def test_only_committed_records_unless_configured_otherwise(
+    broker: StandaloneBroker, chiplog: Chiplog, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "log_level": 0}
+    )
+    producer.init_transactions(LIMIT_S)
+    for value, end in (
+        ("committed", producer.commit_transaction),
+        ("aborted", producer.abort_transaction),
+        ("open", None),
+    ):
+        producer.begin_transaction()
+        producer.produce(name, value, partition=0)
+        assert producer.flush(LIMIT_S) == 0
+        if end is not None:
+            end(LIMIT_S)
+    everything = ("--from-beginning", "--timeout-ms=2000")
+    consumed = chiplog("consume", name, *everything).stdout
+    assert consumed == "Partition:0\tOffset:0\tnull\tcommitted\n"
+    uncommitted = chiplog("consume", name, *first(3), "--isolation-level=read_uncommitted").stdout
+    values = [line.split("\t")[-1] for line in uncommitted.splitlines()]
+    assert values == ["committed", "aborted", "open"]
+    # The end of what is committed is before the open transaction: its records come when it ends.
+    committing = threading.Timer(1.0, producer.commit_transaction, (LIMIT_S,))
+    committing.start()
+    consumed = chiplog("consume", name, "--max-messages=1", "--timeout-ms=30000").stdout
+    committing.join()
+    assert consumed == "Partition:0\tOffset:4\tnull\topen\n"
 
 
 def test_a_line_without_a_key_ends_it_and_what_was_before_is_there(
