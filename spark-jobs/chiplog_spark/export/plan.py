@@ -1,6 +1,7 @@
 """What a run exports: ranges from the committed offsets to the present end of the topic.
 
-Sizes are in offsets, not records: how many records compaction has left is unknown.
+Sizes are in offsets, not records: how many of these are of records that compaction has removed, of
+aborted transactions, or of end markers is unknown.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ FIRST_RECORDS_PER_FILE: Final = 50_000
 
 
 class Held(NamedTuple):
-    """The offsets of a partition, from log start offset to high watermark."""
+    """The offsets of a partition, from the log start offset to the last stable offset."""
 
     start: int
     end: int

@@ -24,7 +24,7 @@ from chiplog_spark.source.options import BOOTSTRAP_SERVERS
 from chiplog_spark.wire.access import Access
 from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.errors import WireError
-from chiplog_spark.wire.facts import EARLIEST, LATEST
+from chiplog_spark.wire.facts import EARLIEST, LATEST, Isolation
 
 MAX_REPORTED_LOST = 100
 
@@ -63,12 +63,17 @@ def access_for(request: Request, job: ExportJob) -> Access:
 
 
 def describe(access: Access, name: str) -> Topic:
-    """The id of a topic, and the offsets that its partitions have now. Raises `Refused`."""
+    """The id of a topic, and the offsets of its partitions that can be exported now: records of
+    open transactions cannot. Raises `Refused`."""
     try:
         with Client(access) as client:
             facts = client.topic(name)
             starts, ends = (
-                client.offsets(facts, dict.fromkeys(facts.partitions, position))
+                client.offsets(
+                    facts,
+                    dict.fromkeys(facts.partitions, position),
+                    isolation=Isolation.READ_COMMITTED,
+                )
                 for position in (EARLIEST, LATEST)
             )
     except WireError as error:

@@ -30,6 +30,7 @@ from chiplog_spark.source.schema import schema_for
 from chiplog_spark.source.splits import Split, splits_of
 from chiplog_spark.sums import Sums
 from chiplog_spark.wire.access import Access
+from chiplog_spark.wire.facts import Isolation
 from chiplog_spark.wire.verdicts import LEADER
 
 if TYPE_CHECKING:
@@ -93,7 +94,13 @@ def _counter(
 
     def count(split: Split) -> Iterator[Counted]:
         # Records that retention deletes in the meantime are skipped: they are no load any more.
-        options = Options(access=access, topic=split.at.topic, fails_on_data_loss=False)
+        # Records are load also if their transaction is open or aborted.
+        options = Options(
+            access=access,
+            topic=split.at.topic,
+            fails_on_data_loss=False,
+            isolation=Isolation.READ_UNCOMMITTED,
+        )
         tallies: Tallies = {}
         began_s, read_bytes = time.monotonic(), 0
         for batch in rows_of(options, split, schema_for(Mode.RECORDS, with_payload=False)):

@@ -69,11 +69,12 @@ def new_chunk(names: tuple[str, ...]) -> Chunk:
 def add_records(chunk: Chunk, batch: RawBatch, split: Split) -> None:
     """Add those records of a batch whose offsets are in the split. Raises `DamagedBatch`.
 
-    Control batches are skipped: they mark the ends of transactions, and are no data for readers.
+    Control batches are skipped: they mark the ends of transactions, and are no data for readers. So
+    are aborted batches, which only readers with `READ_COMMITTED` get marked as such.
     """
     header = batch.header
     check_crc(batch, split.at)
-    if header.is_control:
+    if header.is_control or batch.is_aborted:
         return
     try:
         found = decoded(batch.data, header)

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
 
 from chiplog_spark.wire.access import MECHANISMS, Access, Address, Login, Tls, addresses_of
-from chiplog_spark.wire.facts import EARLIEST, LATEST
+from chiplog_spark.wire.facts import EARLIEST, LATEST, Isolation
 from chiplog_spark.wire.verdicts import LEADER
 from chiplog_wire.scram import Mechanism
 from chiplog_wire.security_protocol import SecurityProtocol
@@ -26,6 +26,7 @@ RECORDS_PER_SPLIT: Final = "recordsPerSplit"
 WITH_PAYLOAD: Final = "withPayload"
 FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"
 MAX_PER_TRIGGER: Final = "maxOffsetsPerTrigger"
+ISOLATION_LEVEL: Final = "isolation.level"
 USERNAME: Final = "sasl.username"
 PASSWORD_FILE: Final = "sasl.password.file"  # noqa: S105 (an option's name)
 MECHANISM: Final = "sasl.mechanism"
@@ -37,11 +38,17 @@ REQUEST_TIMEOUT: Final = "request.timeout.ms"
 API_TIMEOUT: Final = "default.api.timeout.ms"
 NAMES: Final = (
     *(BOOTSTRAP_SERVERS, TOPIC, REPLICA, PARTITIONS, MODE, STARTING, ENDING, RECORDS_PER_SPLIT),
-    *(WITH_PAYLOAD, FAIL_ON_DATA_LOSS, MAX_PER_TRIGGER, USERNAME, PASSWORD_FILE, MECHANISM),
-    *(SECURITY_PROTOCOL, CA_FILE, CERTIFICATE_FILE, KEY_FILE, REQUEST_TIMEOUT, API_TIMEOUT),
+    *(WITH_PAYLOAD, FAIL_ON_DATA_LOSS, MAX_PER_TRIGGER, ISOLATION_LEVEL),
+    *(USERNAME, PASSWORD_FILE, MECHANISM, SECURITY_PROTOCOL, CA_FILE, CERTIFICATE_FILE, KEY_FILE),
+    *(REQUEST_TIMEOUT, API_TIMEOUT),
 )
 _OF_TLS: Final = (CA_FILE, CERTIFICATE_FILE, KEY_FILE)
-_BY_LOWER_CASE: Final = {name.lower(): name for name in NAMES}
+_BY_LOWER_CASE: Final = {
+    **{name.lower(): name for name in NAMES},
+    # The name that it has in Spark's Kafka source, and the one in the style of that source.
+    "kafka.isolation.level": ISOLATION_LEVEL,
+    "isolationlevel": ISOLATION_LEVEL,
+}
 
 RECORDS_A_SPLIT: Final = 100_000
 MAX_OFFSET: Final = 2**63 - 1
@@ -88,6 +95,10 @@ class Options:
     with_payload: bool = False
     fails_on_data_loss: bool = True
     max_per_trigger: int | None = None
+    isolation: Isolation = Isolation.READ_COMMITTED
+    marked_below: int = 0
+    """With `READ_UNCOMMITTED`: below this offset aborted batches are marked. Not an option of
+    users."""
 
 
 def mode_of(options: Mapping[str, str]) -> Mode:
@@ -136,7 +147,21 @@ def parsed(options: Mapping[str, str], *, is_streaming: bool) -> Options:
         with_payload=payload,
         fails_on_data_loss=_read_option(given, FAIL_ON_DATA_LOSS, _boolean, True),
         max_per_trigger=_read_option(given, MAX_PER_TRIGGER, _positive, None),
+        isolation=_isolation_of(given, mode),
     )
+
+
+def _isolation_of(given: Mapping[str, str], mode: Mode) -> Isolation:
+    """The value of option `isolation.level`. Batches are read as they are stored, with those of
+    open and aborted transactions and with end markers. Raises `BadOption`."""
+    if mode is Mode.RECORDS:
+        return _read_option(given, ISOLATION_LEVEL, _isolation, Isolation.READ_COMMITTED)
+    isolation = _read_option(given, ISOLATION_LEVEL, _isolation, Isolation.READ_UNCOMMITTED)
+    if isolation is not Isolation.READ_UNCOMMITTED:
+        raise BadOption(
+            ISOLATION_LEVEL, "batches are read as they are stored", "remove it, or set mode=records"
+        )
+    return isolation
 
 
 def bound_of(topic: str) -> Callable[[str], Bound]:
@@ -190,14 +215,15 @@ def _offset(index: str, value: Any) -> int:
 def _known_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options under their names in `NAMES`, since Spark passes names in lower case.
 
-    Raises `BadOption` for an unknown name.
+    Raises `BadOption` for an unknown name, and for two values of one option.
     """
-    given = {}
+    given: dict[str, str] = {}
     for name, value in options.items():
         known = _BY_LOWER_CASE.get(name.lower())
         if known is None:
             raise BadOption(name, "there is no such option", f"use {', '.join(NAMES)}")
-        given[known] = value
+        if given.setdefault(known, value) != value:
+            raise BadOption(known, "it is set twice, to different values", "remove one of them")
     return given
 
 
@@ -209,6 +235,7 @@ _REMEDIES: Final = {
     STARTING: "set it to earliest, latest, or offsets like "
     '{"topic":{"0":23,"1":-2}}, where -2 is earliest and -1 latest',
     ENDING: 'set it to latest, or to offsets like {"topic":{"0":23,"1":-1}}, where -1 is latest',
+    ISOLATION_LEVEL: "set it to read_committed or read_uncommitted",
     SECURITY_PROTOCOL: f"set it to one of {', '.join(one.value for one in SecurityProtocol)}",
     MECHANISM: f"set it to one of {', '.join(MECHANISMS)}",
 }
@@ -307,6 +334,15 @@ def _number(text: str, lowest: int, highest: int) -> int:
 
 def _mode(text: str) -> Mode:
     return Mode(text.strip().lower())
+
+
+def _isolation(text: str) -> Isolation:
+    """Parses the name of an isolation level. Raises `ValueError` for another text."""
+    levels = {level.name: level for level in Isolation}
+    name = text.strip().upper()
+    if name not in levels:
+        raise ValueError(f"{text!r} is not an isolation level")
+    return levels[name]
 
 
 def _mechanism(text: str) -> Mechanism:

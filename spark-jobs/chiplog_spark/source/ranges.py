@@ -10,7 +10,8 @@ from chiplog_spark.wire.verdicts import LEADER, out_of_range
 
 
 class Held(NamedTuple):
-    """The offsets of a partition, from log start offset to high watermark."""
+    """The offsets of a partition, from the log start offset to the end of what may be read: the
+    last stable offset, or with `READ_UNCOMMITTED` the high watermark."""
 
     start: int
     end: int
@@ -80,7 +81,7 @@ def ranges_between(
         start, end = (resolved(offsets[partition], held_here) for offsets in (starts, ends))
         for offset in (start, end):
             if not held_here.start <= offset <= held_here.end:
-                bounds = f": the replica has offsets {held_here.start} to {held_here.end}"
+                bounds = f": offsets {held_here.start} to {held_here.end} can be read"
                 raise out_of_range(offset, topic, partition, bounds)
         if start > end:
             what = f"partition {partition} would be read from {start} back to {end}"

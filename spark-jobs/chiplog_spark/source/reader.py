@@ -62,6 +62,6 @@ def planned(options: Options) -> list[Split]:
         partitions = chosen(topic, options.partitions, options.replica)
         starts = places(STARTING, options.starting, partitions)
         ends = places(ENDING, options.ending, partitions)
-        held = held_now(client, topic, partitions)
+        held = held_now(client, topic, partitions, options.isolation)
     ranges = ranges_between(options.topic, starts, ends, held)
     return splits_of(topic, options.replica, ranges, options.records_per_split)

@@ -25,7 +25,7 @@ from chiplog_spark.source.ranges import (
 from chiplog_spark.source.reader import SplitPartition, rows_of_partition
 from chiplog_spark.source.splits import splits_of
 from chiplog_spark.wire.client import Client
-from chiplog_spark.wire.facts import EARLIEST, TopicFacts
+from chiplog_spark.wire.facts import EARLIEST, LATEST, Isolation, TopicFacts
 from chiplog_spark.wire.verdicts import out_of_range
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans each trigger on the driver; a trigger ends at the present high watermarks."""
+    """Plans each trigger on the driver; a trigger ends at the present last stable offsets, or with
+    `READ_UNCOMMITTED` at the high watermarks."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
@@ -50,26 +51,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for index, offset in offsets.items():
             bounds = held[index]
             if not bounds.start <= offset <= bounds.end:
-                existing = f", the partition has offsets {bounds.start} to {bounds.end}"
+                existing = f": offsets {bounds.start} to {bounds.end} can be read"
                 raise out_of_range(offset, topic.name, index, existing)
         return self._to_json(offsets)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the trigger that begins at `start` ends, within Spark's limit."""
-        with Client(self._options.access) as client:
-            _, held = self._partition_offsets(client)
-        if self._final_ends is not None:
-            # The trigger availableNow reads nothing that was written after the query began.
-            held = {
-                index: Held(
-                    min(bounds.start, self._final_ends[index]),
-                    min(bounds.end, self._final_ends[index]),
-                )
-                for index, bounds in held.items()
-                if index in self._final_ends
-            }
-        max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         starts = self._from_json(start)
+        with Client(self._options.access) as client:
+            topic, held = self._partition_offsets(client)
+            if self._final_ends is not None:
+                # The trigger availableNow reads nothing that was written after the query began.
+                held = {
+                    index: Held(
+                        min(bounds.start, self._final_ends[index]),
+                        min(bounds.end, self._final_ends[index]),
+                    )
+                    for index, bounds in held.items()
+                    if index in self._final_ends
+                }
+            held |= self._waiting(client, topic, starts, held)
+        max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return self._to_json(ends_of_trigger(self._options.topic, starts, held, max_records))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -78,7 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if max_offsets is None else ReadMaxRows(max_offsets)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The high watermarks, which Spark shows in the progress of the query."""
+        """The ends of what can be read, which Spark shows in the progress of the query."""
         with Client(self._options.access) as client:
             _, held = self._partition_offsets(client)
         return self._to_json({index: bounds.end for index, bounds in held.items()})
@@ -116,7 +118,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The topic, and the present offsets of the partitions that are read."""
         topic = client.topic(self._options.topic)
         partitions = chosen(topic, self._options.partitions, self._options.replica)
-        return topic, held_now(client, topic, partitions)
+        return topic, held_now(client, topic, partitions, self._options.isolation)
+
+    def _waiting(
+        self,
+        client: Client,
+        topic: TopicFacts,
+        starts: Mapping[int, int],
+        held: Mapping[int, Held],
+    ) -> dict[int, Held]:
+        """The partitions in which the query is above the last stable offset, and not above the high
+        watermark: it has read uncommitted records before. They end there until the transactions
+        below it have ended."""
+        if self._options.isolation is Isolation.READ_UNCOMMITTED:
+            return {}
+        above = [index for index in held if starts.get(index, 0) > held[index].end]
+        ends = client.offsets(topic, dict.fromkeys(above, LATEST))
+        return {
+            index: Held(held[index].start, starts[index])
+            for index in above
+            if starts[index] <= ends[index]
+        }
 
     def _to_json(self, offsets: Mapping[int, int]) -> dict[str, Any]:
         """Offsets by partition, as a checkpoint contains them."""

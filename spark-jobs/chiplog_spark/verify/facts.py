@@ -2,11 +2,30 @@
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final, NamedTuple
 
-from chiplog_wire.records.batch import CONTROL_MASK, DELETE_HORIZON_MASK, TIMESTAMP_TYPE_MASK
+from chiplog_wire.records.batch import (
+    CONTROL_MASK,
+    DELETE_HORIZON_MASK,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+)
 
 UNKNOWN: Final = -1
+
+
+class Control(IntEnum):
+    """What a batch is for transactions."""
+
+    RECORDS = 0
+    """No control batch."""
+    ABORT = 1
+    COMMIT = 2
+    EMPTY = 3
+    """A control batch whose record compaction has removed."""
+    UNREADABLE = 4
+    """A control batch that is not an end marker."""
 
 
 class Batch(NamedTuple):
@@ -24,10 +43,20 @@ class Batch(NamedTuple):
     max_timestamp_ms: int
     digest: bytes
     """A digest of everything that must be equal on every replica."""
+    producer_id: int = UNKNOWN
+    producer_epoch: int = UNKNOWN
+    control: int = Control.RECORDS
+    skipped: int = UNKNOWN
+    """Whether readers with `READ_COMMITTED` skip it as aborted, by its broker's list: 1 or 0. -1 if
+    they do not get that far, or it was not checked."""
 
     @property
     def is_log_append_time(self) -> bool:
         return bool(self.attributes & TIMESTAMP_TYPE_MASK)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_MASK)
 
     @property
     def is_control(self) -> bool:
@@ -70,6 +99,10 @@ class ReplicaFacts:
     clean_offset: int | None = None
     """The offset up to which it is compacted: below it each key occurs at most once. -1 if it never
     was compacted, None if the broker does not report it."""
+    stable_offset: int = UNKNOWN
+    """Its last stable offset before the partition's end offset was requested; -1 if not known."""
+    late_stable_offset: int = UNKNOWN
+    """Its last stable offset when it had all records below the end offset; -1 if not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

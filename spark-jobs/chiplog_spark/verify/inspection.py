@@ -58,7 +58,8 @@ class BatchInspector:
         """Check a batch; returns its records if they must be compared key by key."""
         read = self._read
         read.bytes += batch.size_bytes
-        read.records += batch.record_count
+        if not batch.is_control:  # an end marker is no record that anybody has written
+            read.records += batch.record_count
         read.batches += 1
         # Bytes with a wrong checksum cannot be parsed; the second stage reports them.
         if batch.stored_crc != batch.computed_crc or header.is_control:
@@ -88,7 +89,7 @@ class BatchInspector:
             if self._placement is not None:
                 self._place(self._placement, batch, records)
             if self._compares_records:
-                compared += self._records(batch, payload, records)
+                compared += self._records(batch, header, payload, records)
         if self._checks_timestamps and newest_delta_ms is not None:
             newest_ms = header.base_timestamp_ms + newest_delta_ms
             self._keep(check_newest(self._facts, batch, [newest_ms]))
@@ -107,7 +108,7 @@ class BatchInspector:
                 self._count(Check.KEY_PLACEMENT.value)
 
     def _records(
-        self, batch: Batch, payload: bytes, records: list[ScannedRecord]
+        self, batch: Batch, header: BatchHeader, payload: bytes, records: list[ScannedRecord]
     ) -> Iterator[Surviving]:
         """The records with a key below the end offset; with `Wanted.keys` only those keys."""
         keys = self._wanted.keys
@@ -122,7 +123,14 @@ class BatchInspector:
             _, rest = attributes_and_rest(payload, start)
             digest = digest_of(payload[rest:stop])
             offset = batch.base_offset + delta
-            yield Surviving(key_digest, offset, batch.replica, digest, is_tombstone)
+            yield Surviving(
+                key_digest,
+                offset,
+                batch.replica,
+                digest,
+                is_tombstone=is_tombstone,
+                is_transactional=header.is_transactional,
+            )
 
     def _keep(self, found: Iterator[Finding]) -> None:
         """Add findings to the report, or only count them beyond the limit."""

@@ -23,6 +23,9 @@ Suspect: TypeAlias = tuple[Place, Suspicion]
 Accusation: TypeAlias = tuple[Check, str, int, int]
 """Check, topic, partition and replica."""
 
+TRANSACTIONAL: Final = frozenset({Check.LAST_STABLE_OFFSET, Check.TRANSACTION_INDEX})
+"""Checks that depend on the end markers of transactions."""
+
 DAMAGED: Final = frozenset({"ReplicaDamaged", "DamagedBatch"})
 """Reasons of refusals that mean that the replica's bytes are damaged."""
 MAX_REPORTED: Final = 200
@@ -265,12 +268,29 @@ class _Reported:
             known = facts.replica(finding.replica)
             clean_offset = known.clean_offset if known is not None else None
             return after.clean_offsets.get(finding.replica, -1) >= (clean_offset or 0)
+        if finding.check in TRANSACTIONAL:
+            return not _may_lack_markers(finding, facts, after)
         # Each replica compacts on its own, so any of them may have removed the record.
         starts = after.start_offsets
         start = (
             max(starts.values(), default=0) if facts.compacts else starts.get(finding.replica, 0)
         )
         return not explained_by_retention(finding, start)
+
+
+def _may_lack_markers(finding: Finding, facts: PartitionFacts, after: After) -> bool:
+    """Whether retention or compaction may have removed end markers behind the finding's offset
+    while the replica was read, or that is not known."""
+    start = after.start_offsets.get(finding.replica)
+    if start is None or finding.offset < start:
+        return True
+    if not facts.compacts:
+        return False
+    known = facts.replica(finding.replica)
+    clean_offset = after.clean_offsets.get(finding.replica)
+    if known is None or known.clean_offset is None or clean_offset is None:
+        return True
+    return clean_offset != known.clean_offset and finding.offset < clean_offset
 
 
 def accusation_of(finding: Finding) -> Accusation:

@@ -20,6 +20,7 @@ from chiplog_spark.verify.facts import UNKNOWN, Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
 from chiplog_spark.verify.majority import disagreeing_replicas
 from chiplog_spark.verify.times import AppendOrder
+from chiplog_spark.verify.transactions import Transactions
 
 
 class _Replica:
@@ -33,6 +34,9 @@ class _Replica:
         known = facts.replica(broker)
         self.follows_unread = known is not None and start > known.start_offset
         self.orders = (EpochOrder(facts, broker), AppendOrder(facts, broker))
+        # Whether every batch of the replica is read, so that all open transactions are known.
+        is_whole = not self.follows_unread and covered.holds(start, facts.end_offset)
+        self.transactions = Transactions(facts, broker, start, is_whole=is_whole)
         self.bases = (UNKNOWN, UNKNOWN)
         """The base offsets of the last two batches."""
         self.held_bytes = 0
@@ -73,6 +77,7 @@ class Peers:
         yield from self._close_group()
         for broker, replica in self._replicas.items():
             yield from self._close_range(broker, replica)
+            yield from replica.transactions.finish()
         for known in self._late:
             late = self._replicas[known.broker]
             yield from check_front(
@@ -89,6 +94,7 @@ class Peers:
             if found is not None and found != replica.range:
                 yield from self._close_range(batch.replica, replica)
                 replica.range, replica.follows_unread = found, True
+                replica.transactions.forget()
         if replica.follows_unread:
             # The first batch of the range may begin in the previous split, which was not read.
             replica.continuity.begin(max(replica.range[0], batch.base_offset))
@@ -98,6 +104,7 @@ class Peers:
             yield self._classified(finding) if is_hole else finding
         for order in replica.orders:
             yield from order.check_next(batch)
+        yield from replica.transactions.check_next(batch)
         replica.bases = (replica.bases[1], batch.base_offset)
         if batch.replica == self._facts.leader:
             for known in self._late:

@@ -2,10 +2,12 @@
 
 It only sends requests. The log start offsets of replicas are requested before the leader's, so that
 records deleted in between are no missing segments; clean offsets are requested before end offsets.
+Last stable offsets do not go back, so one that is requested before the end offset is not above the
+one of the batches below the end offset, and one that is requested later is not below it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chiplog_core.config import topic_keys
@@ -17,7 +19,7 @@ from chiplog_spark.verify.facts import UNKNOWN, EpochHistory, PartitionFacts, Re
 from chiplog_spark.verify.judge import After, Place
 from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.errors import WireError
-from chiplog_spark.wire.facts import CLEAN_POINT, EARLIEST, LATEST, TopicFacts
+from chiplog_spark.wire.facts import CLEAN_POINT, EARLIEST, LATEST, Isolation, TopicFacts
 
 COMPACT: Final = "compact"
 DELETE: Final = "delete"
@@ -99,11 +101,13 @@ def _partition(
                 _offset_of(client, topic, index, EARLIEST, broker), UNKNOWN
             ),
             clean_offset=_offset_of(client, topic, index, CLEAN_POINT, broker),
+            stable_offset=_stable_offset(client, topic, index, broker),
         )
         for broker in known.replicas
     ]
     start = client.offsets(topic, {index: EARLIEST})[index]
     end = client.offsets(topic, {index: LATEST})[index]
+    replicas = [_with_late_stable_offset(client, topic, index, one, end) for one in replicas]
     policy = config.get(topic_keys.CLEANUP_POLICY.name, DELETE)
     was_compacted = any((replica.clean_offset or UNKNOWN) >= 0 for replica in replicas)
     return PartitionFacts(
@@ -139,12 +143,45 @@ def _history(client: Client, topic: TopicFacts, index: int, start: int) -> Epoch
     return history_of(found)
 
 
+def _with_late_stable_offset(
+    client: Client, topic: TopicFacts, index: int, known: ReplicaFacts, end: int
+) -> ReplicaFacts:
+    """The replica with its `late_stable_offset`. It is requested only if there may be an open
+    transaction, and counts only if the replica has all records below `end`.
+
+    Without the beginning of a transaction, the log start offset is reported as the last stable one,
+    which says nothing about the other batches.
+    """
+    if not known.in_sync or known.stable_offset == UNKNOWN:
+        return known
+    if known.stable_offset >= end:
+        return replace(known, late_stable_offset=known.stable_offset)
+    high_watermark = _offset_of(client, topic, index, LATEST, known.broker)
+    stable = _stable_offset(client, topic, index, known.broker)
+    start = _offset_of(client, topic, index, EARLIEST, known.broker)
+    if high_watermark is None or high_watermark < end or start is None or stable <= start:
+        return known
+    return replace(known, late_stable_offset=stable)
+
+
+def _stable_offset(client: Client, topic: TopicFacts, index: int, broker: int) -> int:
+    """The last stable offset of a broker's replica; -1 if it does not answer."""
+    committed = Isolation.READ_COMMITTED
+    offset = _offset_of(client, topic, index, LATEST, broker, committed)
+    return _value_or_default(offset, UNKNOWN)
+
+
 def _offset_of(
-    client: Client, topic: TopicFacts, index: int, place: int, broker: int
+    client: Client,
+    topic: TopicFacts,
+    index: int,
+    place: int,
+    broker: int,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> int | None:
     """The offset of a broker's replica; None if it does not answer: the read then reports why."""
     try:
-        return client.offsets(topic, {index: place}, broker)[index]
+        return client.offsets(topic, {index: place}, broker, isolation)[index]
     except WireError:
         return None
 

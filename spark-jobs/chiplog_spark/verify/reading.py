@@ -11,20 +11,22 @@ from typing import Final
 
 from crc32c import crc32c
 
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.source.columns import Unread, digest
 from chiplog_spark.source.options import Mode, Options
 from chiplog_spark.source.reading import batches_of_split
 from chiplog_spark.source.splits import Split
-from chiplog_spark.verify.facts import Batch, PartitionFacts
+from chiplog_spark.verify.facts import UNKNOWN, Batch, PartitionFacts
 from chiplog_spark.verify.inspection import BatchInspector, Wanted
 from chiplog_spark.verify.judge import Place
 from chiplog_spark.verify.pace import Pace
 from chiplog_spark.verify.reports import Read, Refusal
 from chiplog_spark.verify.rows import Kind, Row, row_of_batch, row_of_record
+from chiplog_spark.verify.transactions import control_of
 from chiplog_spark.wire import errors
 from chiplog_spark.wire.access import Access
 from chiplog_spark.wire.client import Client
-from chiplog_spark.wire.facts import RawBatch
+from chiplog_spark.wire.facts import Isolation, RawBatch
 from chiplog_wire.records.batch import CRC_START
 
 BEHIND: Final = frozenset({errors.ReplicaBehind.reason, errors.OffsetOutOfRange.reason})
@@ -102,11 +104,25 @@ class _Reading:
         if self._is_late():
             self._read.was_cut = True
             return
-        options = Options(access=task.access, topic=at.topic, replica=at.replica, mode=Mode.BATCHES)
+        options = Options(
+            access=task.access,
+            topic=at.topic,
+            replica=at.replica,
+            mode=Mode.BATCHES,
+            isolation=Isolation.READ_UNCOMMITTED,
+            marked_below=self._marked_below(),
+        )
         try:
             yield from batches_of_split(client, self._split, options)
         except errors.OffsetOutOfRange as beyond:
             yield Unread(self._read.end, self._split.end - 1, beyond)
+
+    def _marked_below(self) -> int:
+        """The offset below which the replica's list of aborted transactions is checked."""
+        known = self._facts.replica(self._split.at.replica)
+        if known is None or Check.TRANSACTION_INDEX not in self._task.wanted.checks:
+            return 0
+        return known.stable_offset
 
     def _inspect(self, found: RawBatch) -> Iterator[Row]:
         """Check a batch; yields the rows for the comparison with other replicas."""
@@ -123,6 +139,10 @@ class _Reading:
             header.attributes,
             header.max_timestamp_ms,
             digest(header, data),
+            header.producer_id,
+            header.producer_epoch,
+            control_of(header, data),
+            UNKNOWN if found.is_aborted is None else int(found.is_aborted),
         )
         compared = self._inspector.inspect(batch, header, data)
         if self._task.wanted.keys is None:

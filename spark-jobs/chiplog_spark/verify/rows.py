@@ -39,6 +39,10 @@ class Row(NamedTuple):
     attributes: int = 0
     max_timestamp_ms: int = 0
     digest: bytes = b""
+    producer_id: int = 0
+    producer_epoch: int = 0
+    control: int = 0
+    skipped: int = 0
     text: str = ""
 
     def batch(self) -> Batch:
@@ -54,16 +58,27 @@ class Row(NamedTuple):
             self.attributes,
             self.max_timestamp_ms,
             self.digest,
+            self.producer_id,
+            self.producer_epoch,
+            self.control,
+            self.skipped,
         )
 
     def record(self) -> Surviving:
         return Surviving(
-            self.key, self.offset, self.replica, self.digest, bool(self.attributes & TOMBSTONE)
+            self.key,
+            self.offset,
+            self.replica,
+            self.digest,
+            is_tombstone=bool(self.attributes & TOMBSTONE),
+            is_transactional=bool(self.attributes & TRANSACTIONAL),
         )
 
 
 TOMBSTONE: Final = 1
-"""The value of `attributes` of a record that is a tombstone."""
+"""The bit in `attributes` of a record that is a tombstone."""
+TRANSACTIONAL: Final = 2
+"""The bit in `attributes` of a record that was written in a transaction."""
 
 ORDER: Final = ("topic", "partition", "key", "kind", "offset", "replica")
 PLACE: Final = ("topic", "partition", "key")
@@ -87,6 +102,10 @@ def row_of_batch(topic: str, partition: int, batch: Batch) -> Row:
         batch.attributes,
         batch.max_timestamp_ms,
         batch.digest,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.control,
+        batch.skipped,
     )
 
 
@@ -98,6 +117,6 @@ def row_of_record(topic: str, partition: int, record: Surviving) -> Row:
         Kind.RECORD,
         record.offset,
         record.replica,
-        attributes=TOMBSTONE if record.is_tombstone else 0,
+        attributes=TOMBSTONE * record.is_tombstone | TRANSACTIONAL * record.is_transactional,
         digest=record.digest,
     )

@@ -6,6 +6,8 @@ on one replica only. These rules hold nevertheless:
 - a record that two replicas have is the same record;
 - the latest value of a key below the high watermark is on every in-sync replica. A tombstone may be
   removed (KIP-58, KIP-534), but then the older values are removed, too;
+- compaction removes the records of aborted transactions. Their batches do not show the outcome, so
+  the rule before holds only if the latest record was not written in a transaction;
 - below the clean offset of a replica each key occurs at most once. Only the broker knows that
   offset: a gap next to an older value proves nothing, since a follower that fetched while its
   leader was compacting has both until it compacts itself.
@@ -36,6 +38,8 @@ class Surviving(NamedTuple):
     digest: bytes
     """A digest of key, value and headers."""
     is_tombstone: bool
+    is_transactional: bool = False
+    """Whether it was written in a transaction, which may be open or aborted."""
 
 
 class Suspicion(NamedTuple):
@@ -50,6 +54,7 @@ class Suspicion(NamedTuple):
 class _Latest:
     offset: int = UNKNOWN
     is_tombstone: bool = False
+    is_transactional: bool = False
 
 
 @dataclass(slots=True)
@@ -81,7 +86,9 @@ class KeyHistory:
                 f" {before.offset}, although this replica is compacted up to offset {clean_offset}"
             )
             yield self._finding(Check.COMPACTION_ORDER, before.offset, record.replica, message)
-        self._latest[record.replica] = _Latest(record.offset, record.is_tombstone)
+        self._latest[record.replica] = _Latest(
+            record.offset, record.is_tombstone, record.is_transactional
+        )
 
     def finish(self) -> Iterator[tuple[Suspicion | None, Finding]]:
         """Check that every compared replica has the latest record of the key.
@@ -93,9 +100,12 @@ class KeyHistory:
         latest = {broker: self._latest.get(broker, _Latest()) for broker in self.compared}
         if not latest:
             return
-        offset, is_tombstone = max(
-            (newest.offset, newest.is_tombstone) for newest in latest.values()
+        offset, is_tombstone, is_transactional = max(
+            (newest.offset, newest.is_tombstone, newest.is_transactional)
+            for newest in latest.values()
         )
+        if is_transactional:
+            return
         # Compaction may have removed a tombstone; then the replica has no record of the key.
         without_latest = {
             broker: newest

@@ -15,7 +15,7 @@ from chiplog_spark.wire import errors
 from chiplog_spark.wire.access import Access, Address
 from chiplog_spark.wire.connection import Connection
 from chiplog_spark.wire.errors import WireError
-from chiplog_spark.wire.facts import Fetched, PartitionFacts, Place, TopicFacts
+from chiplog_spark.wire.facts import Fetched, Isolation, PartitionFacts, Place, TopicFacts
 from chiplog_spark.wire.verdicts import LEADER, Verdict, judged
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.codec import replica_fetch, schema
@@ -92,18 +92,26 @@ class Client:
         return self._retry(lambda: self._request_topic(name))
 
     def offsets(
-        self, topic: TopicFacts, wanted: Mapping[int, int], replica: int = LEADER
+        self,
+        topic: TopicFacts,
+        wanted: Mapping[int, int],
+        replica: int = LEADER,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> dict[int, int]:
         """The offset of each partition for `EARLIEST`, `LATEST`, or a time in milliseconds.
 
-        `LATEST` is the high watermark. -1 means that no record is as new as the requested time. For
-        a single replica these are the offsets that it knows.
+        `LATEST` is the high watermark, and the last stable offset with `READ_COMMITTED`. -1 means
+        that no record is as new as the requested time. For a single replica these are the offsets
+        that it knows.
         """
-        return {index: self._offset(topic.name, index, wanted[index], replica) for index in wanted}
 
-    def _offset(self, topic: str, partition: int, position: int, replica: int) -> int:
-        """The offset for `EARLIEST`, `LATEST` or a time, with retries."""
-        return self._retry(lambda: self._request_offset(topic, partition, position, replica))
+        def offset(partition: int) -> int:
+            position = wanted[partition]
+            return self._retry(
+                lambda: self._request_offset(topic.name, partition, position, replica, isolation)
+            )
+
+        return {index: offset(index) for index in wanted}
 
     def epoch_end(self, topic: TopicFacts, partition: int, leader_epoch: int) -> EpochEnd:
         """The end offset of this epoch, or of the largest one below it, in the leader's log
@@ -115,12 +123,18 @@ class Client:
         commas."""
         return self._retry(lambda: self._request_config(topic))
 
-    def fetch(self, at: Place, offset: int, max_bytes: int = FETCH_BYTES) -> Fetched:
+    def fetch(
+        self,
+        at: Place,
+        offset: int,
+        max_bytes: int = FETCH_BYTES,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> Fetched:
         """Batches from the one that contains `offset` on; waits a moment if there are none yet.
 
         The first one may begin before `offset`, because batches are never divided.
         """
-        return self._retry(lambda: self._request_fetch(at, offset, max_bytes))
+        return self._retry(lambda: self._request_fetch(at, offset, max_bytes, isolation))
 
     # -- one attempt of each request; raises `_Retry` if another one may succeed
 
@@ -167,7 +181,9 @@ class Client:
         self._check(found.error_code, topic, errors.NO_PARTITION, LEADER)
         return {config.name: config.value for config in found.configs if config.value is not None}
 
-    def _request_offset(self, topic: str, partition: int, position: int, replica: int) -> int:
+    def _request_offset(
+        self, topic: str, partition: int, position: int, replica: int, isolation: Isolation
+    ) -> int:
         """One attempt of `offsets` (ListOffsets), for one partition."""
         connection = self._broker_connection(topic, partition, replica)
         version = connection.version(ApiKey.LIST_OFFSETS)
@@ -178,7 +194,7 @@ class Client:
         )
         request = layout(
             replica_id=consumer_id(replica),
-            isolation_level=0,
+            isolation_level=isolation,
             topics=(topics(name=topic, partitions=(wanted,)),),
         )
         answer = self._send_request(
@@ -206,11 +222,14 @@ class Client:
         self._check(found.error_code, topic, partition, LEADER)
         return EpochEnd(int(found.leader_epoch), int(found.end_offset))
 
-    def _request_fetch(self, at: Place, offset: int, max_bytes: int) -> Fetched:
+    def _request_fetch(
+        self, at: Place, offset: int, max_bytes: int, isolation: Isolation
+    ) -> Fetched:
         """One attempt of `fetch`."""
         connection = self._broker_connection(at.topic, at.partition, at.replica)
         version = connection.version(ApiKey.FETCH)
-        request = replica_fetch.encode_request(version, fetch_request(at, offset, max_bytes))
+        wanted = fetch_request(at, offset, max_bytes, isolation)
+        request = replica_fetch.encode_request(version, wanted)
         with _RetryOnConnectionError(self, connection.address, at.topic, at.partition):
             body = connection.exchange(ApiKey.FETCH, version, request)
         try:
@@ -227,7 +246,13 @@ class Client:
         self._check(found.error_code, at.topic, at.partition, at.replica, offset)
         records = found.records or b""
         assert isinstance(records, memoryview | bytes)
-        return Fetched(found.high_watermark, found.log_start_offset, memoryview(records))
+        return Fetched(
+            found.high_watermark,
+            found.last_stable_offset,
+            found.log_start_offset,
+            memoryview(records),
+            None if isolation is Isolation.READ_UNCOMMITTED else found.aborted_transactions or (),
+        )
 
     def _partition_entry(
         self, topics: Sequence[Any], connection: Connection, topic: str, partition: int
@@ -368,7 +393,7 @@ class _RetryOnConnectionError:
             raise _Retry(unreachable(what, error, self._topic, self._partition)) from error
 
 
-def fetch_request(at: Place, offset: int, max_bytes: int) -> FetchRequest:
+def fetch_request(at: Place, offset: int, max_bytes: int, isolation: Isolation) -> FetchRequest:
     """A Fetch of one partition, without a fetch session."""
     # -1: no leader epochs, and no log start offset of a follower.
     partition = FetchPartition(at.partition, -1, offset, -1, -1, max_bytes)
@@ -378,7 +403,7 @@ def fetch_request(at: Place, offset: int, max_bytes: int) -> FetchRequest:
         max_wait_ms=FETCH_WAIT_MS,
         min_bytes=1,
         max_bytes=max_bytes,
-        isolation_level=0,
+        isolation_level=isolation,
         session_id=0,
         session_epoch=-1,
         topics=[FetchTopic(None, at.topic_id, [partition])],

@@ -1,13 +1,15 @@
 """The metadata of a topic, and the result of a fetch. Values only."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final
 from uuid import UUID
 
 from chiplog_spark.wire.access import Address
 from chiplog_spark.wire.errors import DamagedBatch
 from chiplog_spark.wire.verdicts import LEADER
+from chiplog_wire.protocol.messages import AbortedTransaction
 from chiplog_wire.records.batch import BatchHeader, read_header
 from chiplog_wire.records.errors import CorruptBatchError
 
@@ -15,6 +17,16 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 CLEAN_POINT: Final = -1001
 """Chiplog's own: requests the offset up to which a replica is compacted; -1 if it never was."""
+
+
+class Isolation(IntEnum):
+    """Kafka's isolation levels: which records of transactions a reader gets."""
+
+    READ_UNCOMMITTED = 0
+    """All records below the high watermark, whatever becomes of their transactions."""
+    READ_COMMITTED = 1
+    """Only records below the last stable offset: that of the oldest open transaction. Records of
+    aborted transactions are among them, and listed, so that the reader skips them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +74,12 @@ class Fetched:
     """Complete batches, as the replica stores them, and the offsets that may be read."""
 
     high_watermark: int
+    last_stable_offset: int
     log_start_offset: int
     records: memoryview
+    aborted: Sequence[AbortedTransaction] | None = None
+    """The aborted transactions of which records may be in `records`; None for
+    `READ_UNCOMMITTED`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +88,9 @@ class RawBatch:
 
     header: BatchHeader
     data: memoryview
+    is_aborted: bool | None = None
+    """Whether its broker lists it as part of an aborted transaction; None for
+    `READ_UNCOMMITTED`."""
 
     @property
     def base_offset(self) -> int:

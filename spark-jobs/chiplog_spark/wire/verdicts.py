@@ -122,7 +122,10 @@ def out_of_range(offset: int, topic: str, partition: int, bounds: str = "") -> W
 
     `bounds` is appended to its message, and says which offsets can be read, if that is known.
     """
-    remedy = "choose offsets between the log start and the high watermark, or earliest and latest"
+    remedy = (
+        "choose offsets between the log start and the last stable offset (with isolation.level="
+        "read_uncommitted the high watermark), or earliest and latest"
+    )
     return errors.OffsetOutOfRange(
-        f"offset {offset} does not exist{bounds}", remedy, topic, partition
+        f"offset {offset} cannot be read{bounds}", remedy, topic, partition
     )

@@ -19,6 +19,7 @@ from e2e.clients.subject import subject
 from e2e.clients.topics import LIMIT_S, create_topic
 from e2e.kafka.process import BrokerProcess
 from e2e.spark.topic_rows import Row, delete_before, grow, stored
+from tests.transactions_kit import Transactional, interleaved, open_transaction
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -129,6 +130,29 @@ def test_what_retention_took_is_reported(
         {"partition": 0, "firstOffset": 100, "lastOffset": 129}
     ]
     assert exported(tmp_path, "taken") == kept + stored(broker.bootstrap, "taken", [0], first=130)
+
+
+def test_transactions_are_exported_once_they_are_committed(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    topic = "exported-transactions"
+    create_topic(broker.bootstrap, topic, 1)
+    committed = interleaved(broker, topic, topic)
+    later = Transactional(broker, f"{topic}-later")
+    later.begin()
+    later.write(topic, b"c12")
+    request = asked(broker, topic, tmp_path, recordsPerFile=3)
+    # Offsets 0 to 11; not the open transaction.
+    assert summary(work(spark, request))["records"] == len(committed)
+    assert [row.value for row in exported(tmp_path, topic)] == committed
+    assert summary(work(spark, request)) == {"commits": 0, "records": 0, "lostTotal": 0}
+    later.commit()
+    with open_transaction(broker, f"{topic}-aborted", topic, b"a14"):
+        assert summary(work(spark, request)) == {"commits": 1, "records": 1, "lostTotal": 0}
+    # What is aborted makes a commit without records: the next run begins after it.
+    assert summary(work(spark, request)) == {"commits": 1, "records": 0, "lostTotal": 0}
+    assert summary(work(spark, request)) == {"commits": 0, "records": 0, "lostTotal": 0}
+    assert exported(tmp_path, topic) == stored(broker.bootstrap, topic, [0])
 
 
 def test_what_cannot_be_done_is_refused(

@@ -7,7 +7,7 @@ import pytest
 
 from chiplog_spark.source.options import BadOption, Mode, mode_of, parsed, with_payload
 from chiplog_spark.wire.access import Login, Tls, addresses_of
-from chiplog_spark.wire.facts import EARLIEST, LATEST
+from chiplog_spark.wire.facts import EARLIEST, LATEST, Isolation
 from chiplog_spark.wire.verdicts import LEADER
 from chiplog_wire.scram import Mechanism
 
@@ -100,6 +100,7 @@ def test_what_is_said_counts_whatever_its_case() -> None:
         ("security.protocol", "SASL_SSL"),
         ("ssl.ca.location", "/ca.crt"),
         ("request.timeout.ms", "-1"),
+        ("isolation.level", "committed"),
         ("subscribe", "orders"),
     ],
 )
@@ -110,6 +111,33 @@ def test_what_cannot_be_meant_is_refused_by_name(option: str, value: str) -> Non
     what, remedy = str(refused.value).split("; ", 1)
     assert what.startswith(f"InvalidOption: option {option}: ")
     assert remedy
+
+
+@pytest.mark.parametrize("name", ["isolation.level", "kafka.isolation.level", "isolationLevel"])
+def test_records_are_read_committed_unless_configured_otherwise(name: str) -> None:
+    assert parsed(NEEDED, is_streaming=False).isolation is Isolation.READ_COMMITTED
+    for text, isolation in (
+        ("read_uncommitted", Isolation.READ_UNCOMMITTED),
+        ("READ_COMMITTED", Isolation.READ_COMMITTED),
+    ):
+        for is_streaming in (True, False):
+            found = parsed(NEEDED | {name: text}, is_streaming=is_streaming)
+            assert found.isolation is isolation
+
+
+def test_batches_are_read_as_they_are_stored() -> None:
+    batches = NEEDED | {"mode": "batches"}
+    assert parsed(batches, is_streaming=False).isolation is Isolation.READ_UNCOMMITTED
+    with pytest.raises(BadOption, match=r"option isolation.level: batches are read as they are"):
+        parsed(batches | {"isolation.level": "read_committed"}, is_streaming=False)
+
+
+def test_an_option_with_two_names_has_one_value() -> None:
+    given = NEEDED | {"isolation.level": "read_committed"}
+    same = parsed(given | {"isolationLevel": "read_committed"}, is_streaming=False)
+    assert same.isolation is Isolation.READ_COMMITTED
+    with pytest.raises(BadOption, match=r"option isolation.level: it is set twice"):
+        parsed(given | {"kafka.isolation.level": "read_uncommitted"}, is_streaming=False)
 
 
 def test_tls_with_and_without_a_login() -> None:

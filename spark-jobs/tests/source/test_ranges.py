@@ -61,7 +61,9 @@ def test_the_ranges_of_a_batch() -> None:
 
 @pytest.mark.parametrize(("start", "end", "odd"), [(9, 15, 9), (10, 21, 21), (21, LATEST, 21)])
 def test_offsets_that_are_not_there_are_named_with_what_is(start: int, end: int, odd: int) -> None:
-    with pytest.raises(OffsetOutOfRange, match=f"orders-0: offset {odd} .* has offsets 10 to 20; "):
+    with pytest.raises(
+        OffsetOutOfRange, match=f"orders-0: offset {odd} .* offsets 10 to 20 can be read; "
+    ):
         ranges_between("orders", {0: start}, {0: end}, {0: Held(10, 20)})
 
 

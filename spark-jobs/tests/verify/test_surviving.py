@@ -19,10 +19,13 @@ class Written:
 
     key: bytes
     value: bytes | None
+    is_transactional: bool = False
 
     def on(self, replica: int, offset: int) -> Surviving:
         digest = self.key + b"=" + (self.value or b"-")
-        return Surviving(self.key, offset, replica, digest, self.value is None)
+        return Surviving(
+            self.key, offset, replica, digest, self.value is None, self.is_transactional
+        )
 
 
 def compact(log: dict[int, Written], below: int, *, drops_tombstones: bool) -> dict[int, Written]:
@@ -144,3 +147,20 @@ def test_what_a_newer_value_above_the_end_took_away_is_suspected_once_only() -> 
     # A loss is found again.
     again = judged({1: {3: value}, 2: {}, 3: {3: value}})
     assert {suspicion for suspicion, _ in again} & suspected == suspected
+
+
+def test_an_aborted_record_that_only_one_replica_has_removed() -> None:
+    """Its batch does not show that it was aborted."""
+    kept = {0: Written(b"a", b"committed")}
+    whole = {**kept, 1: Written(b"a", b"aborted", is_transactional=True)}
+    assert judged({1: kept, 2: whole, 3: whole}, {1: 2}) == []
+    assert judged({1: {}, 2: {1: whole[1]}, 3: {1: whole[1]}}, {1: 2}) == []
+
+
+def test_a_newer_record_without_a_transaction_is_on_every_replica() -> None:
+    whole = {
+        1: Written(b"a", b"aborted", is_transactional=True),
+        2: Written(b"a", b"new"),
+    }
+    lacking = {1: whole[1]}
+    assert names(judged({1: whole, 2: whole, 3: lacking})) == [("ReplicaMismatch", 2, 3)]
