@@ -10,5 +10,7 @@ decides what it may draw, so that older seeds stay as they were:
 * from 4,000,001 on: mainly moves, each of which is hit at one of its steps: cancelled, replaced, by
   the loss of a broker, of the operator or of a volume, or by a restore of etcd;
 * from 5,000,001 on: also upkeep: throttles, placements, Rebalances, drained brokers and volumes;
-* from 6,000,001 on: users who log in, changes of them, and some of the first faults.
+* from 6,000,001 on: users who log in, changes of them, and some of the first faults;
+* from 7,000,001 on: transactional producers of both generations, their faults, moves of their
+  coordinators, and some of the first faults.
 """

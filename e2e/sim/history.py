@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from e2e.sim.groups.history import GroupHistory
 from e2e.sim.move_history import MoveHistory
+from e2e.sim.transactions.history import TransactionHistory
 from e2e.sim.upkeep_history import UpkeepHistory
 from e2e.sim.users.history import UserHistory
 
@@ -280,6 +281,7 @@ class History:
     moves: MoveHistory = field(default_factory=MoveHistory)
     upkeep: UpkeepHistory = field(default_factory=UpkeepHistory)
     users: UserHistory = field(default_factory=UserHistory)
+    transactions: TransactionHistory = field(default_factory=TransactionHistory)
 
     def has_compacted(self, partition: str) -> bool:
         """Whether any broker ever compacted this partition, so that offsets may be missing."""

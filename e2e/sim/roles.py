@@ -5,7 +5,7 @@ from typing import Final
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionMap
-from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_core.topic_name import is_internal
 from chiplog_kube import kinds
 from e2e.sim.api_store import ApiStore
 
@@ -27,7 +27,7 @@ def role_of_broker(store: ApiStore, broker_id: BrokerId) -> str:
     found = {OTHER}
     for manifest in store.all_of(kinds.PARTITION_MAPS):
         spec = PartitionMap.from_manifest(manifest).spec
-        leading = COORDINATOR if spec.topic_name == CONSUMER_OFFSETS else LEADER
+        leading = COORDINATOR if is_internal(spec.topic_name) else LEADER
         for generation in spec.generations:
             for state in generation.partitions:
                 if state.leader is not None and state.leader.broker_id == broker_id:

@@ -76,7 +76,8 @@ def options_of(given: Sequence[str] | None) -> argparse.Namespace:
         dest="first",
         metavar="SEED",
         help="the first seed; seeds from 3000001 on also move replicas, those from 4000001 on hit "
-        "each move at one of its steps, and those from 6000001 on have users who log in",
+        "each move at one of its steps, those from 6000001 on have users who log in, and those "
+        "from 7000001 on transactional producers",
     )
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="seeds simulated at the same time"

@@ -19,6 +19,7 @@ from chiplog_core.config.broker_keys import (
     OFFSETS_TOPIC_SEGMENT_BYTES,
     SCRUB_INTERVAL_MS,
 )
+from chiplog_core.config.transaction_keys import TRANSACTION_LOG_NUM_PARTITIONS
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from e2e.sim.checkers import Anomaly, check
 from e2e.sim.clients import DAY_MS, SPARING, Habits
@@ -42,6 +43,10 @@ from e2e.sim.groups.crowd import Crowd
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.history import Kind, Span
 from e2e.sim.loop import START_S, SimLoop
+from e2e.sim.transactions.crowd import Transactors
+from e2e.sim.transactions.epochs import few_epochs
+from e2e.sim.transactions.habits import TransactionHabits
+from e2e.sim.transactions.mixing import with_transactions
 from e2e.sim.users.crowd import SPEC, Users, config_of
 from e2e.sim.users.habits import UserHabits
 from e2e.sim.users.mixing import with_users
@@ -58,6 +63,8 @@ LEFT_WITHIN_S: Final = 30.0
 QUIET_S: Final = 10.0
 GROUPS_WITHIN_S: Final = 90
 """All groups must have recovered within this time after the rest of the cluster did."""
+TRANSACTIONS_WITHIN_S: Final = 240.0
+"""After all transactional producers were stopped, everything must be read within this time."""
 GROUPS_SHARE: Final = 1 / 3
 """Share of the seeds with consumer groups."""
 EVILS: Final = tuple(name for name in FAULT_NAMES if name not in {*OF_USERS, *OF_MEDIA})
@@ -77,11 +84,16 @@ FIRST_UPKEEP: Final = 5_000_001
 and volumes that are rebuilt, while replicas move."""
 FIRST_SECURED: Final = 6_000_001
 """Seeds from this one on are about users who log in, and have none of the later loads and moves."""
+FIRST_TRANSACTIONAL: Final = 7_000_001
+"""Seeds from this one on are about transactions, and have none of the later loads and moves."""
 OTHERS_SHARE: Final = 0.4
 """Share of a seed's other faults that remain when moves are hit at their steps."""
 RESTORED_SHARE: Final = 0.25
 """Share of these seeds in which etcd is restored during moves, and users change few specs."""
-SMALL_OFFSETS: Final[dict[str, Any]] = {OFFSETS_TOPIC_NUM_PARTITIONS.name: 1}
+SMALL_INTERNAL: Final[dict[str, Any]] = {
+    OFFSETS_TOPIC_NUM_PARTITIONS.name: 1,
+    TRANSACTION_LOG_NUM_PARTITIONS.name: 1,
+}
 """One partition: 50, Kafka's default, would slow every seed down without testing anything else."""
 RETENTION_CHECK_MS: Final = 10_000
 """How often coordinators look for expired offsets, in seeds in which offsets expire soon."""
@@ -97,6 +109,9 @@ OF_LIVENESS: Final = frozenset(
         "group-unwell",
         "group-not-readable",
         "user-unserved",
+        "hanging-transaction",
+        "transactor-unwell",
+        "transactions-not-readable",
     }
 )
 """Names of anomalies that say that something did not recover, not that data is wrong."""
@@ -119,6 +134,12 @@ class Result:
     """How many different generations of groups brokers named in their responses."""
     commits: int = 0
     """Acknowledged commits, each of one partition's offset."""
+    transactions: int = 0
+    """Transactions whose commit was acknowledged."""
+    aborted: int = 0
+    """Transactions whose abort was acknowledged."""
+    fenced: int = 0
+    """How often a transactional producer was refused as one that was fenced."""
     coordinator_moves: int = 0
     """How often a partition of `__consumer_offsets` got another leader."""
     faults: dict[str, int] = field(default_factory=dict)
@@ -143,8 +164,10 @@ class Result:
 
 
 def replicas_of(seed: int) -> int:
-    """Replicas of each partition: one in half of the seeds, three in the others."""
-    return random.Random(f"replicas {seed}").choice((1, 3))  # noqa: S311 - not for secrets
+    """Replicas of each partition: one in half of the seeds (with transactions: in a quarter), and
+    three in the others."""
+    choices = (1, 3) if seed < FIRST_TRANSACTIONAL else (1, 3, 3, 3)
+    return random.Random(f"replicas {seed}").choice(choices)  # noqa: S311 - not for secrets
 
 
 def mix_of(seed: int, replicas: int = 1) -> Mix:
@@ -166,6 +189,8 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
         reads_in_racks=replicas > 1 and reads_in_racks(seed),
         groups=groups,
     )
+    if seed >= FIRST_TRANSACTIONAL:
+        return with_transactions(seed, mix)
     if seed >= FIRST_SECURED:
         return with_users(seed, mix)
     if seed >= FIRST_LATER:
@@ -359,7 +384,17 @@ def mix_from(stored: dict[str, Any]) -> Mix:
         groups = GroupHabits(**{**groups, "topics": tuple(groups["topics"])})
     users = stored.get("users")
     users = None if users is None else UserHabits(**users)
-    return Mix(**{**stored, "habits": Habits(**habits), "groups": groups, "users": users})
+    transactions = stored.get("transactions")
+    transactions = None if transactions is None else TransactionHabits(**transactions)
+    return Mix(
+        **{
+            **stored,
+            "habits": Habits(**habits),
+            "groups": groups,
+            "users": users,
+            "transactions": transactions,
+        }
+    )
 
 
 def run_seed(seed: int, mix: Mix | None = None) -> Result:
@@ -371,7 +406,8 @@ def run_seed(seed: int, mix: Mix | None = None) -> Result:
     loop.set_exception_handler(lambda _loop, _context: None)
     gc.disable()  # a seed leaves some megabytes of garbage: collecting it once is cheaper
     try:
-        loop.run_until_complete(_simulate(loop, mix, result))
+        with few_epochs(0 if mix.transactions is None else mix.transactions.last_epoch):
+            loop.run_until_complete(_simulate(loop, mix, result))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
@@ -401,6 +437,10 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
         for one in world.trace_of_decisions.decisions
         if one.partition.startswith(CONSUMER_OFFSETS)
     )
+    of_transactions = notebook.history.transactions
+    result.transactions = sum(one.is_committed for one in of_transactions.transactions)
+    result.aborted = sum(one.is_aborted for one in of_transactions.transactions)
+    result.fenced = len(of_transactions.fences)
     result.faults = {name: count for name, count in sorted(world.faults.items()) if count}
     result.hits = dict(world.hits)
     result.errors = dict(sorted(notebook.errors.items()))
@@ -425,6 +465,15 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     world.trace(sorted(notebook.history.final.items()))
     for noted in notebook.history.users.digests():
         world.trace(noted)
+    for of_one in (
+        *of_transactions.initialized,
+        *of_transactions.given,
+        *of_transactions.fences,
+        *of_transactions.transactions,
+        *of_transactions.pieces,
+        *of_transactions.offsets,
+    ):
+        world.trace(of_one)
     groups = notebook.history.groups
     for one in (*groups.joined, *groups.commits, *groups.found):
         world.trace(one)
@@ -441,21 +490,20 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
 
     Returns an anomaly for each phase that did not succeed in time.
     """
-    logging_in = await _make_objects(world, mix, chance)
+    transactors = None if mix.transactions is None else Transactors(world, mix.transactions)
+    logging_in = await _make_objects(world, mix, chance, transactors)
     if why := await well_within(world, START_WITHIN_S):
         return [Anomaly("not-started", "", why)]
     world.reads_in_racks = mix.reads_in_racks
     world.start_clients(mix.producers, mix.consumers, mix.pause_s, mix.habits)
     crowd = _begun(world, mix)
-    if logging_in is not None:
-        logging_in.start()
+    for starting in (logging_in, transactors):
+        if starting is not None:
+            starting.start()
     await asyncio.sleep(5.0)
-    faults = Faults(world, mix, chance, crowd, logging_in)
+    faults = Faults(world, mix, chance, crowd, logging_in, transactors)
     await faults.run(mix.faults_s)
-    world.heal()
-    faults.settle()
-    if crowd is not None:
-        crowd.heal()
+    _heal(world, faults, crowd, transactors)
     found = []
     heal_within_s = ROLL_WITHIN_S if world.has_changed_brokers else HEAL_WITHIN_S
     why = await well_within(world, heal_within_s, lambda: left_to_the_user(world))
@@ -472,6 +520,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
         world.notebook.history.well.append(Span(healed_s, world.loop.time(), written))
         world.notebook.history.gave_up_hanging = list(world.network.given_up)
         await _groups_recover(world, crowd, healed_s)
+        await _transactors_recover(transactors, healed_s)
         if logging_in is not None:
             await logging_in.prove()
     if logging_in is not None:
@@ -479,6 +528,25 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     for one in world.producers:
         one.is_stopping = True
     await asyncio.sleep(QUIET_S)
+    return found + await _audits(world, crowd, transactors)
+
+
+def _heal(
+    world: World, faults: Faults, crowd: Crowd | None, transactors: Transactors | None
+) -> None:
+    """End every fault, and restart the clients that ended."""
+    world.heal()
+    faults.settle()
+    for healing in (crowd, transactors):
+        if healing is not None:
+            healing.heal()
+
+
+async def _audits(
+    world: World, crowd: Crowd | None, transactors: Transactors | None
+) -> list[Anomaly]:
+    """Read everything at the end; returns an anomaly for what could not be read in time."""
+    found = []
     within_s = LEFT_WITHIN_S if left_to_the_user(world) else AUDIT_WITHIN_S
     try:
         async with asyncio.timeout(within_s):
@@ -488,11 +556,14 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
             Anomaly("not-readable", "", "not all partitions could be read to their ends in time")
         )
     found += await _audit_groups(world, crowd, within_s)
+    found += await _audit_transactions(world, transactors)
     world.read_disks()
     return found
 
 
-async def _make_objects(world: World, mix: Mix, chance: random.Random) -> Users | None:
+async def _make_objects(
+    world: World, mix: Mix, chance: random.Random, transactors: Transactors | None
+) -> Users | None:
     """Begin the simulation, and create the cluster, its first topics and its users. Returns these;
     None if it has none."""
     if UPKEEP & mix.weights.keys():
@@ -511,6 +582,8 @@ async def _make_objects(world: World, mix: Mix, chance: random.Random) -> Users 
     world.make_topic("clicks", chance.randint(1, 3))
     if logging_in is not None:
         logging_in.create()
+    if transactors is not None:
+        transactors.create()
     return logging_in
 
 
@@ -563,6 +636,33 @@ async def _audit_groups(world: World, crowd: Crowd | None, within_s: float) -> l
     return []
 
 
+async def _transactors_recover(transactors: Transactors | None, healed_s: float) -> None:
+    """Wait until every transactional producer commits again, for `GROUPS_WITHIN_S` at most."""
+    if transactors is None:
+        return
+    for _ in range(GROUPS_WITHIN_S):
+        if not transactors.note_unwell(healed_s):
+            break
+        await asyncio.sleep(1.0)
+
+
+async def _audit_transactions(world: World, transactors: Transactors | None) -> list[Anomaly]:
+    """Stop all transactional producers, then read what is committed.
+
+    Returns an anomaly if it could not be read in time.
+    """
+    if transactors is None:
+        return []
+    transactors.stop()
+    try:
+        async with asyncio.timeout(TRANSACTIONS_WITHIN_S):
+            await world.as_client("transactions-auditor", transactors.audit())
+    except TimeoutError:
+        what = "not all committed records and offsets could be read in time"
+        return [Anomaly("transactions-not-readable", "", what)]
+    return []
+
+
 async def well_within(
     world: World, seconds: float, is_hopeless: Callable[[], bool] = lambda: False
 ) -> str:
@@ -583,7 +683,7 @@ async def well_within(
 def cluster_spec(mix: Mix) -> dict[str, Any]:
     """The fields of the BrokerCluster's spec that differ from their defaults."""
     spec = READS_IN_RACKS if mix.reads_in_racks else {}
-    config = SMALL_OFFSETS | spec.get("config", {})
+    config = SMALL_INTERNAL | spec.get("config", {})
     if is_expiring(mix):
         config |= users.CLUSTER_CONFIG
     if mix.groups is not None and mix.groups.retention_minutes:

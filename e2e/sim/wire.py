@@ -219,6 +219,20 @@ class Wire:
 
         `max_bytes` limits each partition; `rack` is the client's rack, empty for none.
         """
+        return [
+            fetched(
+                partition,
+                int(one.error_code),
+                bytes(one.records or b""),
+                int(getattr(one, "preferred_read_replica", -1)),
+            )
+            for partition, one in await self.fetch_parts(at, wanted, max_bytes, rack)
+        ]
+
+    async def fetch_parts(
+        self, at: tuple[str, int], wanted: dict[TopicPartition, int], max_bytes: int, rack: str
+    ) -> list[tuple[TopicPartition, Any]]:
+        """As `fetch`, with each partition's part of the response as kio has it."""
         ids = {one.topic_id: one.topic for one in wanted}
         names = {one.topic: one.topic_id for one in wanted}
         values = {
@@ -252,12 +266,7 @@ class Wire:
         }
         answer = await self._send_own_version(at, ApiKey.FETCH, values)
         return [
-            fetched(
-                TopicPartition(ids[topic_id], int(one.partition_index), topic_id),
-                int(one.error_code),
-                bytes(one.records or b""),
-                int(getattr(one, "preferred_read_replica", -1)),
-            )
+            (TopicPartition(ids[topic_id], int(one.partition_index), topic_id), one)
             for topic in answer.responses
             for topic_id in (_id_of(topic, names),)
             if topic_id in ids
@@ -265,17 +274,22 @@ class Wire:
         ]
 
     async def offset(
-        self, at: tuple[str, int], partition: TopicPartition, timestamp_ms: int = LATEST
+        self,
+        at: tuple[str, int],
+        partition: TopicPartition,
+        timestamp_ms: int = LATEST,
+        isolation_level: int = 1,
     ) -> tuple[int, int]:
-        """(error code, offset): the high watermark for `LATEST`, the log start offset for
-        `EARLIEST`. Raises one of `UNREACHED`."""
+        """(error code, offset): for `LATEST` the last stable offset, which is the high watermark
+        where no transaction is open, or with isolation level 0 always the high watermark; for
+        `EARLIEST` the log start offset. Raises one of `UNREACHED`."""
         one = {
             "partition_index": partition.number,
             "current_leader_epoch": self.epochs.get(partition, -1),
             "timestamp": timestamp_ms,
         }
         topic = {"name": partition.topic, "partitions": [one]}
-        values = {"replica_id": -1, "isolation_level": 1, "topics": [topic]}
+        values = {"replica_id": -1, "isolation_level": isolation_level, "topics": [topic]}
         answer = await self._send_own_version(at, ApiKey.LIST_OFFSETS, values)
         found = answer.topics[0].partitions[0]
         return int(found.error_code), int(found.offset)

@@ -55,6 +55,9 @@ MountsOf: TypeAlias = Callable[[int, Path, random.Random], Mounts]
 class World:
     """One simulated cluster and its clients."""
 
+    reserved_topics: frozenset[str] = frozenset()
+    """Topics that the usual clients neither write to nor read from."""
+
     def __init__(self, loop: SimLoop, seed: str, brokers: int, operators: int) -> None:
         self.loop = loop
         self.chance = random.Random(seed)  # noqa: S311 - not for secrets
@@ -288,7 +291,7 @@ class World:
 
         A producer pauses up to `pause_s` between two batches.
         """
-        self.used_partitions = partitions_in(self.store)
+        self.used_partitions = self._open_partitions()
         self.trace_of_appends.keeps_places = habits.keys > 0
         for number in range(1, producers + 1):
             # The first of several producers uses acks=1: it is an additional load, and its records
@@ -336,7 +339,7 @@ class World:
     def use_new_partitions(self) -> None:
         """Let clients write to and read from partitions that were created since the last call."""
         history = self.notebook.history
-        for partition in partitions_in(self.store):
+        for partition in self._open_partitions():
             if partition in self.used_partitions or str(partition) in history.deleted:
                 continue
             self.used_partitions.append(partition)
@@ -348,6 +351,11 @@ class World:
             for consumer in self.consumers:
                 consumer.follow(partition)
         self._adapt_pace()
+
+    def _open_partitions(self) -> list[TopicPartition]:
+        """All partitions that the usual clients use."""
+        found = partitions_in(self.store)
+        return [one for one in found if one.topic not in self.reserved_topics]
 
     def expect_deletion(self, topic: str) -> None:
         """Note that a user deletes this topic: checkers expect nothing of it from now on."""

@@ -4,7 +4,7 @@ Anomalies have the names that `jepsen/tests/kafka.clj` uses, where it has one. A
 sent without getting an answer may or may not be stored: both is correct.
 """
 
-from e2e.sim.checkers import groups, moves, upkeep, users
+from e2e.sim.checkers import groups, moves, transactions, upkeep, users
 from e2e.sim.checkers.anomaly import Anomaly, Checker
 from e2e.sim.checkers.deleted_keys import deleted_key_back
 from e2e.sim.checkers.liveness import no_progress, stuck_reader
@@ -63,6 +63,7 @@ CHECKERS: tuple[Checker, ...] = (
     *upkeep.CHECKERS,
     *groups.CHECKERS,
     *users.CHECKERS,
+    *transactions.CHECKERS,
 )
 
 

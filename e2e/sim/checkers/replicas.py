@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_core.topic_name import INTERNAL_TOPICS
 from e2e.sim.checkers.anomaly import Anomaly
 from e2e.sim.history import Append, Batch, History, Replica
 
@@ -58,7 +58,7 @@ def _differ(history: History, partition: str, one: Batch, other: Batch) -> bool:
     In compacted topics only records that both still have are compared, because each broker
     compacts its replicas at another time.
     """
-    is_compacted = partition.startswith(CONSUMER_OFFSETS) or history.has_compacted(partition)
+    is_compacted = partition.startswith(INTERNAL_TOPICS) or history.has_compacted(partition)
     if one.data == other.data or not is_compacted:
         return one.data != other.data
     mine, others = dict(one.values), dict(other.values)

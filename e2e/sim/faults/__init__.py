@@ -32,6 +32,7 @@ from e2e.sim.faults import (
     restores,
     rot,
     sequences,
+    transactions,
     upkeep,
     user_tools,
     users,
@@ -40,6 +41,7 @@ from e2e.sim.faults import (
 from e2e.sim.faults.stage import Act, Mix, Stage
 from e2e.sim.groups.crowd import Crowd
 from e2e.sim.roles import ACTING
+from e2e.sim.transactions.crowd import Transactors
 from e2e.sim.users.crowd import Users
 from e2e.sim.world import World
 
@@ -51,6 +53,7 @@ __all__ = [
     "OF_MEDIA",
     "OF_MOVES",
     "OF_STEPS",
+    "OF_TRANSACTIONS",
     "OF_UPKEEP",
     "OF_USERS",
     "RESTORING",
@@ -104,6 +107,8 @@ OF_UPKEEP: Final[dict[str, Act]] = {**upkeep.ACTS}
 """What those who run a cluster do, which only seeds from `seed.FIRST_UPKEEP` on draw."""
 OF_ACCOUNTS: Final[dict[str, Act]] = {**accounts.ACTS, **user_tools.ACTS}
 """Changes of users who log in, which only seeds from `seed.FIRST_SECURED` on draw."""
+OF_TRANSACTIONS: Final[dict[str, Act]] = {**transactions.ACTS}
+"""Faults of transactions, which only seeds from `seed.FIRST_TRANSACTIONAL` on draw."""
 LATER: Final[dict[str, Act]] = {**clocks.LATER, **users.LATER}
 """Faults that were added later, and that only seeds from `FIRST_LATER` on draw, so that older
 seeds stay as they were."""
@@ -116,6 +121,7 @@ EVERY_ACT: Final[dict[str, Act]] = {
     **OF_STEPS,
     **OF_UPKEEP,
     **OF_ACCOUNTS,
+    **OF_TRANSACTIONS,
 }
 """All that a mix can name. New ones come last: the order decides what existing seeds draw."""
 ROTTING: Final = frozenset({*rot.ACTS, *decay.ACTS})
@@ -152,8 +158,9 @@ class Faults:
         chance: random.Random,
         crowd: Crowd | None = None,
         users: Users | None = None,
+        transactors: Transactors | None = None,
     ) -> None:
-        self._stage = Stage(world, mix, chance, crowd, users)
+        self._stage = Stage(world, mix, chance, crowd, users, transactors)
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self, seconds: float) -> None:

@@ -157,12 +157,13 @@ async def abandon(stage: Stage, crowd: Crowd, seat: Seat) -> None:
 # -- coordinators
 
 
-def coordinator(stage: Stage) -> Node | None:
-    """A broker that leads a partition of `__consumer_offsets`; None where none does."""
+def coordinator(stage: Stage, topic: str = CONSUMER_OFFSETS) -> Node | None:
+    """A broker that leads a partition of `__consumer_offsets`, or of `topic`; None where none
+    does."""
     leaders = sorted(
         state.leader.broker_id
         for partition, state in states_in(stage.world.store)
-        if partition.topic == CONSUMER_OFFSETS and state.leader is not None
+        if partition.topic == topic and state.leader is not None
     )
     if not leaders:
         return None
@@ -171,41 +172,41 @@ def coordinator(stage: Stage) -> Node | None:
     return node
 
 
-async def kill_coordinator(stage: Stage) -> None:
-    if (node := coordinator(stage)) is not None:
+async def kill_coordinator(stage: Stage, topic: str = CONSUMER_OFFSETS) -> None:
+    if (node := coordinator(stage, topic)) is not None:
         node.kill()
 
 
-async def freeze_coordinator(stage: Stage) -> None:
+async def freeze_coordinator(stage: Stage, topic: str = CONSUMER_OFFSETS) -> None:
     """Pause a coordinator, sometimes so long that another broker takes over."""
-    if (node := coordinator(stage)) is not None:
+    if (node := coordinator(stage, topic)) is not None:
         node.pause()
         await asyncio.sleep(stage.chance.uniform(0.5, 15.0))
         node.resume()
 
 
-async def cut_power_of_coordinator(stage: Stage) -> None:
-    node = coordinator(stage)
+async def cut_power_of_coordinator(stage: Stage, topic: str = CONSUMER_OFFSETS) -> None:
+    node = coordinator(stage, topic)
     if node is not None and node.has_power:
         node.cut_power()
         await asyncio.sleep(stage.chance.uniform(0.5, 15.0))
         node.power_on()
 
 
-async def move_coordinator(stage: Stage) -> None:
+async def move_coordinator(stage: Stage, topic: str = CONSUMER_OFFSETS) -> None:
     """Delete the coordinator's pod: it shuts down cleanly, and another broker leads."""
-    if (node := coordinator(stage)) is None:
+    if (node := coordinator(stage, topic)) is None:
         return
     if stage.world.store.find(kinds.PODS, NAMESPACE, node.host) is not None:
         stage.world.store.delete(kinds.PODS, ObjectKey(NAMESPACE, node.host))
 
 
-async def cut_coordinator(stage: Stage) -> None:
+async def cut_coordinator(stage: Stage, topic: str = CONSUMER_OFFSETS) -> None:
     """Cut a coordinator off from the other brokers, the API server, or both.
 
     Without the API server it is deposed without noticing it.
     """
-    if (node := coordinator(stage)) is None:
+    if (node := coordinator(stage, topic)) is None:
         return
     world, network = stage.world, stage.world.network
     brokers = [one.host for one in world.nodes.values() if one is not node]

@@ -9,6 +9,8 @@ from e2e.sim.groups.crowd import Crowd
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.kubelet import Node
 from e2e.sim.operators import Operator
+from e2e.sim.transactions.crowd import Transactors
+from e2e.sim.transactions.habits import TransactionHabits
 from e2e.sim.users.crowd import Users
 from e2e.sim.users.habits import UserHabits
 from e2e.sim.world import World
@@ -45,6 +47,8 @@ class Mix:
     """Behaviour of consumer groups; None for no groups."""
     users: UserHabits | None = None
     """Users who log in, and their clients; None for a cluster without logins."""
+    transactions: TransactionHabits | None = None
+    """Transactional producers and readers of committed records; None for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class Stage:
     """The consumer groups; None if the seed has none."""
     users: Users | None = None
     """The users who log in; None if the seed has none."""
+    transactors: Transactors | None = None
+    """The transactional producers; None if the seed has none."""
 
     def node(self) -> Node:
         """A random broker's node; counts that the fault hit it."""

@@ -14,12 +14,13 @@ from e2e.sim.mutants import (
     replication,
     restarts,
     topics,
+    transactions,
     upkeep,
     users,
 )
 from e2e.sim.mutants.mutant import Mutant
 
-__all__ = ["MUTANTS", "Mutant"]
+__all__ = ["MUTANTS", "NOT_SEEN", "Mutant"]
 
 MUTANTS: Final = (
     *disks.MUTANTS,
@@ -32,4 +33,8 @@ MUTANTS: Final = (
     *upkeep.MUTANTS,
     *groups.MUTANTS,
     *users.MUTANTS,
+    *transactions.MUTANTS,
 )
+
+NOT_SEEN: Final = transactions.NOT_SEEN
+"""Names of planted bugs that no seed has shown yet."""

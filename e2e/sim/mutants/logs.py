@@ -62,21 +62,22 @@ def _truncate_bytes_only(segment: Segment, position: int, end_offset: int) -> No
 
 
 def _read_to_the_end(
-    partition: Partition, offset: int, max_bytes: int, *, min_one: bool
+    partition: Partition, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool
 ) -> LogSlice | None:
     """Let consumers read the leader's log above the high watermark."""
+    del up_to_offset
     if offset == partition.log.end_offset:
         return None
     return partition.log.read(offset, max_bytes, partition.log.end_offset, min_one=min_one)
 
 
 def _read_or_out_of_range(
-    partition: Partition, offset: int, max_bytes: int, *, min_one: bool
+    partition: Partition, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool
 ) -> LogSlice | None:
     """Answer OFFSET_OUT_OF_RANGE above the high watermark, which may lag after an election."""
     if offset > partition.high_watermark:
         raise OffsetOutOfRangeError(f"{offset} is above the high watermark")
-    return _sound_read(partition, offset, max_bytes, min_one=min_one)
+    return _sound_read(partition, offset, max_bytes, up_to_offset, min_one=min_one)
 
 
 def _lead_with_safe_producers(partition: Partition, view: PartitionView, min_isr: int) -> None:

@@ -8,7 +8,6 @@ from collections import deque
 from typing import Any, Final
 
 from chiplog_broker.handlers import replica_fetch
-from chiplog_broker.handlers.producers import COUNTER_BITS, ProducerIds
 from chiplog_broker.partitions import followers as followers_module
 from chiplog_broker.partitions import isr
 from chiplog_broker.partitions.followers import Followers
@@ -17,20 +16,20 @@ from chiplog_broker.partitions.partition import Partition, PartitionContext
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_broker.transaction_coordinator.producer_ids import COUNTER_BITS, ProducerIds
 from chiplog_core.ids import ReplicaRef
-from chiplog_wire.protocol.errors import ErrorCode
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 
 _sound_append = Partition.append
 _sound_fetched = Followers.fetched
 _sound_count = Followers._count  # noqa: SLF001
-_sound_assign = ProducerIds._assign  # noqa: SLF001
+_sound_draw = ProducerIds.draw
 _sound_init = Partition.__init__
 _sound_read = Partition.read
 
 
 def _append_for_one(
-    partition: Partition, records: memoryview, now_ms: int, *, acks_all: bool = False, **given: bool
+    partition: Partition, records: memoryview, now_ms: int, *, acks_all: bool = False, **given: Any
 ) -> AppendResult:
     """Append with acks=all without checking min ISR, as for acks=1."""
     del acks_all
@@ -47,7 +46,7 @@ def _count_the_living(followers: Followers, now_s: float) -> None:
 
 
 def _duplicate_is_done(
-    partition: Partition, records: memoryview, now_ms: int, *, acks_all: bool = False, **given: bool
+    partition: Partition, records: memoryview, now_ms: int, *, acks_all: bool = False, **given: Any
 ) -> AppendResult:
     """Acknowledge a duplicate at once, without waiting until the first copy is replicated."""
     appended = _sound_append(partition, records, now_ms, acks_all=acks_all, **given)
@@ -81,10 +80,10 @@ def _fetched_by_any_session(
     _sound_fetched(followers, follower, *what, **more)
 
 
-def _one_counter(ids: ProducerIds, request: Any) -> tuple[ErrorCode, int, int]:
+def _one_counter(ids: ProducerIds) -> int | None:
     """Give out producer ids without the part that makes them unique to a broker's session."""
-    code, producer_id, epoch = _sound_assign(ids, request)
-    return code, producer_id & ((1 << COUNTER_BITS) - 1), epoch
+    producer_id = _sound_draw(ids)
+    return None if producer_id is None else producer_id & ((1 << COUNTER_BITS) - 1)
 
 
 def _share_waiters(
@@ -111,11 +110,11 @@ def _lead_on(_partition: Partition) -> None:
 
 
 def _read_to_the_end(
-    partition: Partition, offset: int, max_bytes: int, *, min_one: bool
+    partition: Partition, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool
 ) -> LogSlice | None:
     """Let consumers read a follower's log above the high watermark."""
     if partition.following is None:
-        return _sound_read(partition, offset, max_bytes, min_one=min_one)
+        return _sound_read(partition, offset, max_bytes, up_to_offset, min_one=min_one)
     return partition.read_as_follower(offset, max_bytes, min_one=min_one)
 
 
@@ -163,7 +162,7 @@ MUTANTS: Final = (
         "two brokers give out the same producer id",
         mix(3, 3.0, "broker killed"),
         LOSS | {"duplicate", "nonmonotonic-send", "reordered", "client-problem"},
-        plant(ProducerIds, "_assign", _one_counter),
+        plant(ProducerIds, "draw", _one_counter),
     ),
     Mutant(
         "the waiters of partitions are mixed",

@@ -26,7 +26,7 @@ from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.writer import NOT_IDEMPOTENT, BatchOptions, NewRecord, build_batch
 from chiplog_wire.scram import Mechanism, ScramClient, new_nonce
-from e2e.security.cases import Context, cases
+from e2e.security.cases import STRANGER, Context, cases
 from e2e.sim.api_store import ApiStore
 from e2e.sim.clients import Notebook
 from e2e.sim.history import Kind
@@ -60,7 +60,7 @@ ANYTHING_SHARE: Final = 0.1
 """Share of requests of any API, most of which are denied: only whether they are answered counts."""
 ANYTHING: Final = tuple(
     one
-    for one in cases(Context(UUID(int=1), "own", UUID(int=2)))
+    for one in cases(Context(UUID(int=1), "own", UUID(int=2), STRANGER, STRANGER))
     if one.key is not ApiKey.PRODUCE and one.is_answered
 )
 
