@@ -5,20 +5,48 @@ Each can be sent many times: it changes nothing that another answer depends on.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from chiplog_core.topic_name import CONSUMER_OFFSETS
 from chiplog_wire.protocol.apis import APIS, ApiKey
-from chiplog_wire.records.writer import NewRecord, build_batch
+from chiplog_wire.records.writer import (
+    DEFAULT_OPTIONS,
+    BatchOptions,
+    NewRecord,
+    Producer,
+    build_batch,
+)
 
 TOPIC, GROUP = "orders", "readers"
 BROKER = "1"
-ABSENT, TRANSACTION = "absent", "transaction"
-KNOWN: Final = frozenset({TOPIC, GROUP, ABSENT, BROKER, "new", TRANSACTION})
+ABSENT, NEW, INVALID = "absent", "new", "not a topic"
+TRANSACTION, OPEN, ENDED = "transaction", "open", "ended"
+"""Transactional ids: one that clients initialise, one with a transaction that stays open, and one
+whose transaction was committed."""
+KNOWN: Final = frozenset({TOPIC, GROUP, ABSENT, INVALID, BROKER, NEW, TRANSACTION, OPEN, ENDED})
 """Names that are compared; other topics and groups belong to the brokers or to other clients."""
 OWN_TOPIC, OWN_TOPIC_BY_ID = "own-by-name-", "own-by-id-"
 """Topics that one client deletes: the number of the client follows."""
+COMMIT: Final = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+READ_COMMITTED: Final = 1
 TIMEOUT_MS: Final = 10_000
+
+
+class Sender(NamedTuple):
+    """A producer with a transactional id."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+STRANGER: Final = Sender(TRANSACTION, 1 << 40, 0)
+"""A producer that no broker knows, so that its requests begin and end no transaction."""
+IDEMPOTENT: Final = Sender("", 1 << 41, 0)
+"""A producer without a transactional id."""
+MARKED: Final = 1 << 42
+"""The id of a producer that has nothing but markers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +58,11 @@ class Context:
     """A topic that only this client deletes, by name."""
     own_topic_id: UUID
     """The id of another one, which it deletes by id."""
+    opened: Sender
+    """The producer of the transaction that stays open. It has a partition of the topic, and offsets
+    of the group."""
+    ended: Sender
+    """The producer whose transaction was committed in the first generation of the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +87,9 @@ def cases(context: Context) -> list[Case]:
     """All requests, in the order in which a client sends them."""
     return [
         *of_records(context),
+        *of_transactions(context),
+        *of_transactional_offsets(context),
+        *of_known_transactions(),
         *of_topics(context),
         *of_configs(),
         *of_offsets(context),
@@ -62,8 +98,8 @@ def cases(context: Context) -> list[Case]:
     ]
 
 
-def produce(acks: int) -> dict[str, Any]:
-    batch = build_batch([NewRecord(b"key", b"value", timestamp_ms=0)])
+def produce(acks: int, options: BatchOptions = DEFAULT_OPTIONS) -> dict[str, Any]:
+    batch = build_batch([NewRecord(b"key", b"value", timestamp_ms=0)], options)
     partition = {"index": 0, "records": bytes(batch)}
     # Without an answer, any error closes the connection.
     names = (TOPIC, ABSENT) if acks else (TOPIC,)
@@ -100,23 +136,130 @@ def of_records(context: Context) -> list[Case]:
         Case("Produce v9 acks=0", ApiKey.PRODUCE, 9, produce(0), is_answered=False),
         case(ApiKey.FETCH, **fetch, topics=by_id),
         case(ApiKey.FETCH, "by name", 12, **fetch, topics=by_name),
+        case(ApiKey.FETCH, "committed", **fetch, isolation_level=READ_COMMITTED, topics=by_id),
         case(ApiKey.FETCH, "as a follower", 12, **{**fetch, "replica_id": 7}, topics=by_name),
         case(ApiKey.LIST_OFFSETS, replica_id=-1, topics=offsets),
+        case(
+            ApiKey.LIST_OFFSETS,
+            "committed",
+            replica_id=-1,
+            isolation_level=READ_COMMITTED,
+            topics=offsets,
+        ),
         case(ApiKey.OFFSET_FOR_LEADER_EPOCH, replica_id=-1, topics=epochs),
         case(ApiKey.DELETE_RECORDS, topics=deletions, timeout=TIMEOUT_MS),
         case(
             ApiKey.DESCRIBE_PRODUCERS,
-            topics=[{"name": name, "partition_indexes": [0]} for name in (TOPIC, ABSENT)],
+            topics=[{"name": name, "partition_indexes": [0]} for name in (TOPIC, ABSENT, INVALID)],
         ),
+    ]
+
+
+def of_transactions(context: Context) -> list[Case]:
+    """The requests of producers, without those about offsets."""
+    init = {"transactional_id": TRANSACTION, "transaction_timeout": 1000}
+    batch = produce(-1, of_producer(context.opened, is_transactional=True))
+    unknown = produce(-1, of_producer(STRANGER, is_transactional=True))
+    idempotent = produce(-1, of_producer(IDEMPOTENT, is_transactional=False))
+    by_id = {"transactional_id": OPEN}
+    return [
         case(ApiKey.INIT_PRODUCER_ID, transactional_id=None, transaction_timeout=1000),
+        case(ApiKey.INIT_PRODUCER_ID, "transactional", **init),
+        case(ApiKey.INIT_PRODUCER_ID, "transactional, oldest", 0, **init),
+        case(ApiKey.PRODUCE, "idempotent", **idempotent),
+        # Clients of the first generation add partitions before, those of the second do not.
+        case(ApiKey.PRODUCE, "transactional", **batch, **by_id),
+        case(ApiKey.PRODUCE, "transactional, old", 11, **batch, **by_id),
+        case(ApiKey.PRODUCE, "of a stranger", **unknown, transactional_id=TRANSACTION),
+        case(ApiKey.PRODUCE, "of a stranger, old", 11, **unknown, transactional_id=TRANSACTION),
+        case(ApiKey.ADD_PARTITIONS_TO_TXN, "", 3, **adding(context.opened, TOPIC)),
+        case(ApiKey.ADD_PARTITIONS_TO_TXN, "oldest", 0, **adding(context.opened, TOPIC)),
         case(
-            ApiKey.INIT_PRODUCER_ID,
-            "transactional",
-            transactional_id=TRANSACTION,
-            transaction_timeout=1000,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            "of topics that do not exist",
+            3,
+            **adding(context.opened, TOPIC, ABSENT, NEW),
         ),
-        case(ApiKey.DESCRIBE_TRANSACTIONS, transactional_ids=[TRANSACTION]),
+        case(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            "of an internal topic",
+            3,
+            **adding(context.opened, TOPIC, CONSUMER_OFFSETS),
+        ),
+        case(ApiKey.ADD_PARTITIONS_TO_TXN, "of a stranger", 3, **adding(STRANGER, TOPIC)),
+        *(
+            case(ApiKey.ADD_PARTITIONS_TO_TXN, what, version, transactions=transactions)
+            for version in (4, 5)
+            for what, transactions in {
+                "of a broker": [by_broker(context.opened, TOPIC)],
+                "of a broker, of both": [by_broker(context.opened, TOPIC, ABSENT)],
+                "to verify": [by_broker(context.opened, TOPIC, verify_only=True)],
+                "to verify both": [by_broker(context.opened, TOPIC, ABSENT, verify_only=True)],
+                "to verify a stranger": [by_broker(STRANGER, TOPIC, verify_only=True)],
+            }.items()
+        ),
+        case(ApiKey.END_TXN, **STRANGER._asdict(), committed=True),
+        # One that is repeated is answered as the first time.
+        case(ApiKey.END_TXN, "old", 4, **context.ended._asdict(), committed=True),
+        case(ApiKey.END_TXN, "oldest", 0, **context.ended._asdict(), committed=True),
+    ]
+
+
+def of_producer(sender: Sender, *, is_transactional: bool) -> BatchOptions:
+    """The options of a producer's first batch. A broker that has it appends it no second time."""
+    producer = Producer(
+        producer_id=sender.producer_id, epoch=sender.producer_epoch, base_sequence=0
+    )
+    return BatchOptions(producer=producer, transactional=is_transactional)
+
+
+def adding(sender: Sender, *topics: str) -> dict[str, Any]:
+    """The fields of an AddPartitionsToTxn of a client."""
+    values = {**sender._asdict(), "topics": first_partitions(*topics)}
+    return {f"v3_and_below_{name}": value for name, value in values.items()}
+
+
+def by_broker(sender: Sender, *topics: str, verify_only: bool = False) -> dict[str, Any]:
+    """One transaction in an AddPartitionsToTxn of a broker."""
+    values = {**sender._asdict(), "topics": first_partitions(*topics)}
+    return {**values, "verify_only": verify_only}
+
+
+def first_partitions(*topics: str) -> list[dict[str, Any]]:
+    return [{"name": name, "partitions": [0]} for name in topics]
+
+
+def of_transactional_offsets(context: Context) -> list[Case]:
+    opened = {**context.opened._asdict(), "group_id": GROUP, "generation_id": -1, "member_id": ""}
+    unknown = {**opened, **STRANGER._asdict()}
+    offsets = [{"name": name, "partitions": [COMMIT]} for name in (TOPIC, ABSENT)]
+    return [
+        case(ApiKey.ADD_OFFSETS_TO_TXN, **opened),
+        case(ApiKey.ADD_OFFSETS_TO_TXN, "oldest", 0, **opened),
+        case(ApiKey.ADD_OFFSETS_TO_TXN, "of a stranger", **unknown),
+        case(ApiKey.TXN_OFFSET_COMMIT, **opened, topics=offsets),
+        case(ApiKey.TXN_OFFSET_COMMIT, "old", 4, **opened, topics=offsets),
+        case(ApiKey.TXN_OFFSET_COMMIT, "oldest", 0, **opened, topics=offsets),
+        case(ApiKey.TXN_OFFSET_COMMIT, "of a stranger", **unknown, topics=offsets),
+    ]
+
+
+def of_known_transactions() -> list[Case]:
+    """The requests of brokers and administrators."""
+    marker = {
+        "producer_id": MARKED,
+        "producer_epoch": 0,
+        "transaction_result": False,
+        "coordinator_epoch": 0,
+        "topics": [{"name": name, "partition_indexes": [0]} for name in (TOPIC, ABSENT)],
+    }
+    return [
+        case(ApiKey.WRITE_TXN_MARKERS, markers=[marker]),
+        case(ApiKey.WRITE_TXN_MARKERS, "oldest", 1, markers=[marker]),
+        # kio does not read the answer for an id without a transaction, whose start is negative.
+        case(ApiKey.DESCRIBE_TRANSACTIONS, transactional_ids=[OPEN, ABSENT]),
         case(ApiKey.LIST_TRANSACTIONS),
+        case(ApiKey.LIST_TRANSACTIONS, "oldest", 0),
     ]
 
 
@@ -126,7 +269,7 @@ def of_topics(context: Context) -> list[Case]:
         "include_topic_authorized_operations": True,
         "include_cluster_authorized_operations": True,
     }
-    creation = {"name": "new", "num_partitions": 1, "replication_factor": 1}
+    creation = {"name": NEW, "num_partitions": 1, "replication_factor": 1}
     twice = [creation, {**creation, "name": "twice"}, {**creation, "name": "twice"}]
     return [
         case(ApiKey.METADATA, "all", topics=None),
@@ -182,9 +325,8 @@ def of_configs() -> list[Case]:
 
 
 def of_offsets(context: Context) -> list[Case]:
-    commit = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
-    of_names = [{"name": name, "partitions": [commit]} for name in (TOPIC, ABSENT)]
-    of_ids = [{"topic_id": context.topic_id, "partitions": [commit]}]
+    of_names = [{"name": name, "partitions": [COMMIT]} for name in (TOPIC, ABSENT)]
+    of_ids = [{"topic_id": context.topic_id, "partitions": [COMMIT]}]
     simple = {"generation_id_or_member_epoch": -1, "generation_id": -1, "group_id": GROUP}
     wanted = [{"name": name, "partition_indexes": [0]} for name in (TOPIC, ABSENT)]
     by_id = [{"topic_id": context.topic_id, "partition_indexes": [0]}]
@@ -200,6 +342,13 @@ def of_offsets(context: Context) -> list[Case]:
             "by name",
             9,
             groups=[{"group_id": GROUP, "topics": wanted, "member_id": None, "member_epoch": -1}],
+        ),
+        case(
+            ApiKey.OFFSET_FETCH,
+            "stable",
+            9,
+            groups=[{"group_id": GROUP, "topics": wanted, "member_id": None, "member_epoch": -1}],
+            require_stable=True,
         ),
         case(
             ApiKey.OFFSET_FETCH,
@@ -237,6 +386,7 @@ def of_groups() -> list[Case]:
             key_type=1,
             coordinator_keys=[TRANSACTION],
         ),
+        case(ApiKey.FIND_COORDINATOR, "of one transaction", 3, key_type=1, key=TRANSACTION),
         case(ApiKey.JOIN_GROUP, **joining),
         case(ApiKey.SYNC_GROUP, **member, **protocols),
         case(ApiKey.HEARTBEAT, **member),
@@ -331,7 +481,7 @@ def of_cluster() -> list[Case]:
             ],
         ),
         case(ApiKey.DESCRIBE_ACLS, **named),
-        case(ApiKey.CREATE_ACLS, creations=[created]),
+        case(ApiKey.CREATE_ACLS, creations=[created, {**created, "resource_type": 5}]),
         case(
             ApiKey.CREATE_ACLS,
             "of an invalid ACL",

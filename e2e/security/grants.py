@@ -1,4 +1,5 @@
-"""What clients are allowed in the matrix: for each permission, and for each that is taken away.
+"""What clients are allowed in the matrix: for each permission, and for each that is taken away; and
+everything, but of a type only some resources.
 
 Without a login every client is `User:ANONYMOUS`, so clients differ by their addresses: each grant
 has an address of its own on loopback.
@@ -17,6 +18,7 @@ from chiplog_core.authorizer.acls import (
     ResourceType,
 )
 from e2e.kafka.ports import LOOPBACK
+from e2e.security.cases import ABSENT, GROUP, OPEN, TOPIC
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 ADMIN_HOST: Final = LOOPBACK
@@ -33,6 +35,14 @@ OPERATIONS: Final = {
 }
 
 
+NAMED: Final = {
+    ResourceType.TOPIC: (TOPIC, PatternType.LITERAL),
+    ResourceType.GROUP: (GROUP[:-1], PatternType.PREFIXED),
+    ResourceType.TRANSACTIONAL_ID: (OPEN[:-1], PatternType.PREFIXED),
+}
+"""The resources of a client that may use no others of their type."""
+
+
 class Grant(NamedTuple):
     """A client: its address, and its ACLs."""
 
@@ -43,9 +53,14 @@ class Grant(NamedTuple):
 
 def grants() -> Iterator[Grant]:
     """All clients of the matrix."""
-    for number, (name, rights) in enumerate(all_rights(), 1):
+    clients = [
+        *((name, [wide(*one) for one in rights]) for name, rights in all_rights()),
+        *((f"everything, but of {kind.name} only {NAMED[kind][0]}", only(kind)) for kind in NAMED),
+        (f"everything, but of TOPIC not {ABSENT}", [*ADMIN.acls, NOT_ABSENT]),
+    ]
+    for number, (name, acls) in enumerate(clients, 1):
         host = f"127.0.1.{number}"
-        yield Grant(name, host, tuple(acl(host, *one) for one in rights))
+        yield Grant(name, host, tuple(acl._replace(host=host) for acl in acls))
 
 
 def all_rights() -> Iterator[tuple[str, list[tuple[Permission, ResourceType, Operation]]]]:
@@ -60,14 +75,22 @@ def all_rights() -> Iterator[tuple[str, list[tuple[Permission, ResourceType, Ope
             yield f"all but {what}", [*everything, (DENY, kind, operation)]
 
 
-def acl(host: str, permission: Permission, kind: ResourceType, operation: Operation) -> Acl:
-    """An ACL for every resource of a type."""
+def wide(permission: Permission, kind: ResourceType, operation: Operation) -> Acl:
+    """An ACL for every resource of a type, for clients at the administrator's address."""
     name = CLUSTER_NAME if kind is ResourceType.CLUSTER else WILDCARD
-    return Acl(kind, name, PatternType.LITERAL, ANONYMOUS, host, operation, permission)
+    return Acl(kind, name, PatternType.LITERAL, ANONYMOUS, ADMIN_HOST, operation, permission)
+
+
+def only(kind: ResourceType) -> list[Acl]:
+    """ACLs for everything, but of this type only for `NAMED` resources."""
+    name, pattern = NAMED[kind]
+    return [
+        acl._replace(name=name, pattern_type=pattern) if acl.resource_type is kind else acl
+        for acl in ADMIN.acls
+    ]
 
 
 ADMIN: Final = Grant(
-    "admin",
-    ADMIN_HOST,
-    tuple(acl(ADMIN_HOST, ALLOW, kind, Operation.ALL) for kind in OPERATIONS),
+    "admin", ADMIN_HOST, tuple(wide(ALLOW, kind, Operation.ALL) for kind in OPERATIONS)
 )
+NOT_ABSENT: Final = wide(DENY, ResourceType.TOPIC, Operation.ALL)._replace(name=ABSENT)

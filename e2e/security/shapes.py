@@ -1,14 +1,15 @@
 """What is compared of an answer: its error codes, and what they belong to."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from e2e.security.cases import KNOWN, OWN_TOPIC, OWN_TOPIC_BY_ID
 
+ERRORS: Final = ("error_code", "partition_error_code", "topic_config_error_code")
 CODES: Final = (
-    "error_code",
-    "topic_config_error_code",
+    *ERRORS,
     "topic_authorized_operations",
     "cluster_authorized_operations",
     "authorized_operations",
@@ -61,3 +62,16 @@ def without_number(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return value.rstrip("0123456789") if value.startswith((OWN_TOPIC, OWN_TOPIC_BY_ID)) else value
+
+
+def codes(shape: Any) -> Iterator[int]:
+    """All error codes of a shape."""
+    if isinstance(shape, dict):
+        for name, value in shape.items():
+            if name in ERRORS:
+                yield value
+            else:
+                yield from codes(value)
+    elif isinstance(shape, list):
+        for one in shape:
+            yield from codes(one)

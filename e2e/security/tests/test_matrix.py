@@ -1,9 +1,7 @@
 """Every API under every permission, allowed and denied: the codes of Apache Kafka 4.3.1."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -12,8 +10,9 @@ from chiplog_wire.protocol.apis import APIS
 from e2e.clients.subject import subject
 from e2e.kafka.tools import run_tool
 from e2e.security import recording
-from e2e.security.cases import Context, cases
+from e2e.security.cases import STRANGER, Context, cases
 from e2e.security.matrix import SETTINGS, Matrix, compact, differences, expanded, matrix
+from e2e.security.shapes import codes
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
 
@@ -21,11 +20,7 @@ DENIED = frozenset({29, 30, 31, 53})
 """The codes of denied topics, groups, clusters and transactional ids."""
 NOT_HERE = {
     "DescribeConfigs v4 of readers": "groups have no configuration",
-    "DescribeTransactions v0": "there are no transactions",
     "Fetch v12 as a follower": "only brokers fetch as followers, whatever the ACLs say",
-    "FindCoordinator v6 of a transaction": "there are no transactions",
-    "InitProducerId v5 transactional": "there are no transactions",
-    "ListTransactions v2": "there are no transactions",
 }
 """Requests that Chiplog answers otherwise where they are allowed, and why."""
 
@@ -39,14 +34,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Matrix:
 
 def test_every_api_is_asked() -> None:
     nothing = UUID(int=0)
-    asked = {case.key for case in cases(Context(nothing, "", nothing))}
+    asked = {case.key for case in cases(Context(nothing, "", nothing, STRANGER, STRANGER))}
     of_logins = {key for key in APIS if APIS[key].name.startswith("Sasl")}
     assert asked == APIS.keys() - of_logins
 
 
 def test_the_codes_are_kafkas(found: Matrix) -> None:
     kafkas = recording.read()
-    assert sum(map(len, kafkas.values())) > 3_000
+    assert sum(map(len, kafkas.values())) > 6_000
     others = differences(found, kafkas)
     for request in NOT_HERE:
         for client, (_, theirs) in others.pop(request, {}).items():
@@ -59,19 +54,6 @@ def test_the_recording_has_both_answers_of_each_request() -> None:
     kafkas = recording.read()
     same = {request for request, answers in kafkas.items() if len(compact({"": answers})[""]) == 1}
     assert same == {"ApiVersions v4"}
-
-
-def codes(answer: Any) -> Iterator[int]:
-    """All error codes of an answer."""
-    if isinstance(answer, dict):
-        for name, value in answer.items():
-            if name == "error_code":
-                yield value
-            else:
-                yield from codes(value)
-    elif isinstance(answer, list):
-        for one in answer:
-            yield from codes(one)
 
 
 def test_kafkas_tool_makes_and_lists_acls(tmp_path: Path) -> None:
