@@ -57,7 +57,7 @@ generated: setup ## Whether the generated files are what their sources say
 
 .PHONY: unit
 unit: setup ## The unit tests, in a random order: ORDER=seed repeats one
-	$(BIN)/pytest -p randomly $(if $(ORDER),--randomly-seed=$(ORDER)) --numprocesses=auto --dist=worksteal -m "not change and not clients and not cluster and not dist and not main and not platform and not security and not sim and not spark"
+	$(BIN)/pytest -p randomly $(if $(ORDER),--randomly-seed=$(ORDER)) --numprocesses=auto --dist=worksteal -m "not change and not clients and not cluster and not compat and not dist and not main and not platform and not security and not sim and not spark and not transactions"
 
 .PHONY: coverage
 coverage: setup ## Whether core's tests reach every branch of core; a list of what they do not
@@ -136,6 +136,10 @@ bench: setup ## Measure against Apache Kafka and print the ratios (BENCH=--quick
 .PHONY: durability
 durability: setup ## Long form: 20 kills under load, 50 power cuts by crash image
 	CRASHES=20 POWER_CUTS=50 $(BIN)/pytest -s -m clients e2e/clients/tests/test_crash.py e2e/clients/tests/test_power_cut.py
+
+.PHONY: compat
+compat: setup ## Run Kafka's own integration tests against a broker, and compare with the list; continues where it stopped (COMPAT='Producer*' for some classes, WRITE=1 to write the list)
+	$(BIN)/python -m e2e.compat $(if $(WRITE),--write) $(if $(FRESH),--fresh) $(if $(COMPAT),'$(COMPAT)')
 
 .PHONY: chaos
 chaos: setup ## Long form: every kind of fault for five minutes on Kubernetes (CHAOS=one,another), a table

@@ -38,6 +38,7 @@ REAL = (
     "platform",
     "security",
     "spark",
+    "transactions",
 )
 LEFT_OPEN = (
     "ignore:unclosed <(socket|ssl).:ResourceWarning",

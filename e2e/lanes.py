@@ -20,6 +20,7 @@ LANES = {
     "clients": "client libraries and Kafka's tools with a broker by itself; of them a user's first"
     " hour on Kubernetes, too",
     "cluster": "the local Kubernetes and the custom resources",
+    "compat": "Kafka's own integration tests: some of them; `make compat` runs all",
     "dist": "a release is built, and installed in an empty virtual environment",
     "lifecycle": "the local Kubernetes started, killed and stopped (a part of cluster)",
     "main": "operator and brokers on Kubernetes: topics applied, records produced and consumed",
@@ -27,12 +28,16 @@ LANES = {
     "security": "users with certificates and passwords, what they may do, where secrets stand",
     "sim": "simulated clusters, those that failed once, planted bugs, what they all reach",
     "spark": "Spark jobs on data of real brokers; by themselves, and in their image on Kubernetes",
+    "transactions": "transactions by client libraries and Kafka's own programs, brokers killed",
 }
 PLANNED = ("log", "repartition")
 # Lanes whose tools are made before pytest starts: on a new machine that takes longer than a test
 # may. "" is all lanes.
 NEED_TOOLS = ("", "change", "cluster", "main", "platform", "security")
-ALL = "change or clients or cluster or dist or main or platform or security or sim or spark"
+ALL = (
+    "change or clients or cluster or compat or dist or main or platform or security or sim or spark"
+    " or transactions"
+)
 # Directories with tests of these lanes; some lie in a component's own directory.
 DIRECTORIES = ("charts", "e2e", "spark-jobs")
 # Environment variables that FULL=1 sets where they are not set; tests also read FULL itself.

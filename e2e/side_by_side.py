@@ -13,6 +13,7 @@ WITHOUT_CLUSTER: Final = (
     "charts/",
     "e2e/bench/",
     "e2e/clients/",
+    "e2e/compat/",
     "e2e/kafka/",
     "e2e/hostile/",
     "e2e/loopback/",
@@ -24,9 +25,10 @@ WITHOUT_CLUSTER: Final = (
     "e2e/cluster/tests/test_agent_unit.py",
     "e2e/cluster/tests/test_spark_runner.py",
     "e2e/spark/tests/test_stock_",
+    "e2e/transactions/tests/",
     *(
         f"e2e/sim/tests/test_{name}.py"
-        for name in ("groups", "mutants", "reached", "seeds", "users")
+        for name in ("groups", "mutants", "reached", "seeds", "transactions", "users")
     ),
 )
 

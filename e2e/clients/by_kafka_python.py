@@ -17,7 +17,11 @@ with warnings.catch_warnings():
         TopicPartition,
     )
     from kafka import codec as installed
-    from kafka.errors import KafkaError, OffsetOutOfRangeError  # type: ignore[import-untyped]
+    from kafka.errors import (  # type: ignore[import-untyped]
+        KafkaError,
+        OffsetOutOfRangeError,
+        ProducerFencedError,
+    )
     from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
 __all__ = [
@@ -28,6 +32,7 @@ __all__ = [
     "KafkaPython",
     "OffsetAndMetadata",
     "OffsetOutOfRangeError",
+    "ProducerFencedError",
     "TopicPartition",
 ]
 

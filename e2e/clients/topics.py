@@ -1,16 +1,17 @@
 """Creates topics and asks for their end offsets, without starting a JVM each time."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from e2e.clients.by_librdkafka import QUIET, Librdkafka
 from e2e.clients.client import Landed
 
-LIMIT_S = 20
+LIMIT_S = 120
+"""Hang guard of each request: brokers may be starved, and fail over meanwhile."""
 # Answers of a broker that does not lead the partition yet.
 NOT_YET = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -34,14 +35,34 @@ def create_topic(
     Apache Kafka reports a topic as created before its partitions accept records: a fast producer
     could have its first batch refused and its second accepted.
     """
+    create_topics(bootstrap, [name], partitions, config, replicas=replicas)
+
+
+def create_topics(
+    bootstrap: str,
+    names: Sequence[str],
+    partitions: int,
+    config: Mapping[str, str] | None = None,
+    *,
+    replicas: int = 1,
+) -> None:
+    """As `create_topic`, for several topics in one request."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
-    admin.create_topics([topic], operation_timeout=LIMIT_S)[name].result(LIMIT_S)
-    end_offsets(bootstrap, name, range(partitions))
+    topics = [NewTopic(name, partitions, replicas, config=dict(config or {})) for name in names]
+    for created in admin.create_topics(topics, operation_timeout=LIMIT_S).values():
+        created.result(LIMIT_S)
+    for name in names:
+        end_offsets(bootstrap, name, range(partitions))
 
 
-def end_offsets(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[int]:
-    """The offset that the next record of each partition gets.
+def end_offsets(
+    bootstrap: str,
+    topic: str,
+    partitions: Iterable[int],
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> list[int]:
+    """The offset that the next record of each partition gets; with READ_COMMITTED that of the first
+    record in an open transaction, if there is any.
 
     A broker that has just started, or just created the topic, may answer that it does not lead a
     partition yet. Clients are expected to ask again then, and so does this function for `LIMIT_S`.
@@ -52,7 +73,7 @@ def end_offsets(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[i
     deadline_s = time.monotonic() + LIMIT_S
     while True:
         try:
-            answers = admin.list_offsets(wanted, request_timeout=LIMIT_S)
+            answers = admin.list_offsets(wanted, isolation_level=isolation, request_timeout=LIMIT_S)
             return [int(one.result(LIMIT_S).offset) for one in answers.values()]
         except KafkaException as failed:
             if failed.args[0].code() not in NOT_YET or time.monotonic() > deadline_s:

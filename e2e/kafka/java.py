@@ -16,13 +16,17 @@ SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 def java(
-    main_class: str, options: Sequence[str] = (), classes: Path | None = None, log: str = "error"
+    main_class: str,
+    options: Sequence[str] = (),
+    classes: Path | None = None,
+    log: str = "error",
+    pom: Path = KAFKA,
 ) -> list[str]:
-    """The command that runs a class out of Kafka's jars, or out of `classes` beside them.
+    """The command that runs a class out of the pom's jars, or out of `classes` beside them.
 
     `log` is the level from which on Kafka's own log is printed, on standard error.
     """
-    directories = [f"{jars()}/*", *([str(classes)] if classes else [])]
+    directories = [f"{jars(pom)}/*", *([str(classes)] if classes else [])]
     return [
         debian.program("java"),
         *options,
@@ -34,7 +38,9 @@ def java(
 
 @cache
 def compiled(source: Path, pom: Path = KAFKA) -> Path:
-    """The directory with the classes of one source file, compiled where it changed."""
+    """The directory with the classes of one source file, or of all in a directory, compiled where
+    they changed."""
+    files = sorted(source.rglob("*.java")) if source.is_dir() else [source]
     directory = layout.cache() / "kafka" / f"{source.stem}-{content_key([source], str(jars(pom)))}"
 
     def compile_into(making: Path) -> None:
@@ -42,7 +48,7 @@ def compiled(source: Path, pom: Path = KAFKA) -> Path:
             debian.program("javac"),
             # Without the warnings about class files, paths, and annotations without a processor.
             *("-Xlint:all,-classfile,-path,-processing", "-Werror", "--release", "17"),
-            *("-cp", f"{jars(pom)}/*", "-d", str(making), str(source)),
+            *("-cp", f"{jars(pom)}/*", "-d", str(making), *map(str, files)),
         )
 
     return cached(directory, compile_into)

@@ -26,6 +26,7 @@ TOOLS = {
     "kafka-reassign-partitions.sh": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-storage.sh": "kafka.tools.StorageTool",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
 }
 
 

@@ -63,6 +63,18 @@ def restamp(path: Path) -> None:
     _put(path, 0, batch)
 
 
+def give_to(path: Path, offset: int, producer_id: int) -> None:
+    """Make another producer that of the batch at `offset`, and correct the checksum."""
+    content = path.read_bytes()
+    for position, header in iter_batches(content):
+        if header.base_offset <= offset <= header.last_offset:
+            batch = bytearray(content[position : position + header.size_bytes])
+            HEADER.pack_into(batch, 0, *header._replace(producer_id=producer_id))
+            _put(path, position, batch)
+            return
+    raise LookupError(f"{path} has no batch at offset {offset}")
+
+
 def outdated(directory: Path, clean_offset: int) -> int:
     """Give an older record of a compacted replica the key of the last compacted record.
 

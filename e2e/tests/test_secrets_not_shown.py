@@ -48,8 +48,9 @@ def logged(message: str, *arguments: object, **extra: object) -> str:
     return JsonFormatter().format(record)
 
 
+# A password that is a field's name, like "certificates", would be found in every text.
 @settings(max_examples=25, deadline=None)
-@given(PASSWORDS)
+@given(PASSWORDS.map(lambda password: f"q7-{password}"))
 def test_nothing_that_holds_a_secret_shows_it(secret: str) -> None:
     canary = Canary("the password", secret.encode())
     for holder in holders(secret):

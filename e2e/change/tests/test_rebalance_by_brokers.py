@@ -38,6 +38,7 @@ PROPOSED_LIMIT_S, MOVED_LIMIT_S, LED_LIMIT_S, SHARED_LIMIT_S = 45, 90, 60, 120
 EVEN_PERCENT = 5
 
 
+@LONG_FORM
 def test_what_is_all_on_two_brokers_is_spread_over_three(
     cluster: BrokerClusterUnderTest, new_topic: NewTopic
 ) -> None:

@@ -77,7 +77,7 @@ REFUSALS = {
         "describeTopics.byUnknownId": "UnknownTopicIdException",
     },
     "acls": {"describeAcls": "SecurityDisabledException: No Authorizer is configured."},
-    "transactions": {"describeTransactions": "TransactionalIdAuthorizationException"},
+    "transactions": {"describeTransactions": "TransactionalIdNotFoundException"},
     "delegation tokens": {"describeDelegationToken": f"{NOT_OFFERED}DESCRIBE_DELEGATION_TOKEN"},
 }
 """How each begins. What is not offered fails at once, without a request, and UIs hide the page."""
@@ -94,7 +94,8 @@ def test_every_page_is_answered(broker: BrokerProcess) -> None:
         found.setdefault(page, {})[call] = outcome
     features = found["brokers"].pop("describeFeatures")
     assert "metadata.version" in features
-    assert "transaction.version" not in features, "Java would use transactions that are not built"
+    assert "transaction.version" in features
+    assert "group.version" not in features, "Java would use a group protocol that is not built"
     for page, refusals in REFUSALS.items():
         for call, begins in refusals.items():
             assert found[page].pop(call).startswith(begins), (page, call)
@@ -112,5 +113,9 @@ def test_a_topic_is_described_by_its_id(broker: BrokerProcess) -> None:
 def test_features_are_printed(broker: BrokerProcess) -> None:
     printed = run_tool("kafka-features.sh", "--bootstrap-server", broker.bootstrap, "describe")
     lines = [line.split() for line in printed.splitlines() if line.startswith("Feature:")]
-    assert [line[1] for line in lines] == ["eligible.leader.replicas.version", "metadata.version"]
+    assert [line[1] for line in lines] == [
+        "eligible.leader.replicas.version",
+        "metadata.version",
+        "transaction.version",
+    ]
     assert "4.3-IV0" in printed

@@ -103,7 +103,7 @@ def test_apache_kafkas_client_logs_in_to_us(tmp_path: Path) -> None:
         address = "{}:{}".format(*broker.addresses["internal"])
         try:
             listed = await asyncio.to_thread(list_topics, address, RIGHT)
-            assert listed == "__consumer_offsets\n"
+            assert listed == "__consumer_offsets\n__transaction_state\n"
             await refused(lambda: list_topics(address, WRONG))
         finally:
             await broker.stop()

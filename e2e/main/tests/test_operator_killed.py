@@ -87,7 +87,7 @@ def assert_made_once(cluster: BrokerClusterUnderTest, name: str) -> None:
 def paired(cluster: BrokerClusterUnderTest) -> bool:
     """Whether maps and Topics are of the same topics; those just deleted are on their way.
 
-    A map without an owner has no Topic: that of `__consumer_offsets`.
+    A map without an owner has no Topic: that of an internal topic.
     """
     maps = {one["spec"]["topicName"] for one in cluster.own("pmap") if "ownerUID" in one["spec"]}
     topics = {
