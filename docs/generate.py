@@ -26,6 +26,7 @@ from crds.schema.definition import Definition
 from crds.schema.kinds import DEFINITIONS
 from docs import (
     command_reference,
+    compatibility,
     kind_reference,
     metrics_reference,
     mutation_scores,
@@ -36,6 +37,11 @@ from docs import (
 
 FOLDER: Final = Path(__file__).resolve().parent
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
+    "compatibility.md": {
+        "totals": compatibility.totals,
+        "failures": compatibility.failures,
+        "skips": compatibility.skips,
+    },
     "flaws.md": {"unbuilt": unbuilt.part},
     "mutants.md": {
         "scores": mutation_scores.score_table,
