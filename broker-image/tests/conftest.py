@@ -7,6 +7,7 @@ import io
 import struct
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -411,6 +412,18 @@ class Kit:
         return sorted(
             (one for one in replicas if one.name.topic == topic), key=lambda one: one.name.partition
         )
+
+    async def begin_leadership(self, topic: str, *, leader: int = 1, **changes: Any) -> None:
+        """The map says that another leadership of the topic's only partition has begun, with the
+        next leader epoch."""
+        view = self.broker._cluster.topic(topic)
+        assert view is not None
+        (partition,) = view.partitions
+        epoch = partition.leader_epoch + 1
+        changed = replace(partition, leader_id=leader, leader_epoch=epoch, **changes)
+        view = replace(view, partitions=(changed,))
+        self.broker._cluster.put(view)
+        await self.broker._replicas.apply(view)
 
     def close_clients(self) -> None:
         """All that were made so far."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -51,21 +51,6 @@ def view_of(kit: "Kit") -> TopicView:
     view = kit.broker._cluster.topic(OFFSETS)
     assert view is not None
     return view
-
-
-async def reign(kit: "Kit", *, leader: int = 1, **changes: Any) -> None:
-    """The map says that the next reign has begun."""
-    view = view_of(kit)
-    (partition,) = view.partitions
-    changed = replace(
-        partition,
-        leader_id=leader,
-        leader_epoch=partition.leader_epoch + 1,
-        **changes,
-    )
-    view = replace(view, partitions=(changed,))
-    kit.broker._cluster.put(view)
-    await kit.broker._replicas.apply(view)
 
 
 class _Ahead(SystemClock):

@@ -14,13 +14,13 @@ from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from tests.coordinator.groups_kit import (
     NOBODY,
+    OFFSETS,
     OK,
     SUBSCRIBED_TO_ORDERS,
     Group,
     listed,
     loaded,
     partition_of,
-    reign,
     running,
     shard_of,
     unreadable,
@@ -274,7 +274,7 @@ def test_a_broken_disk_coordinates_nothing(kit: "Kit") -> None:
     kit.run(scenario)
 
 
-# -- reigns
+# -- leaderships
 
 
 def test_a_new_leadership_begins_with_what_the_one_before_stored(kit: "Kit") -> None:
@@ -285,7 +285,7 @@ def test_a_new_leadership_begins_with_what_the_one_before_stored(kit: "Kit") -> 
             member = await group.be_alone()
             assert await group.commit("orders", (0, 5), member=(member.member_id, 1)) == [OK]
             before = shard_of(kit)
-            await reign(kit)
+            await kit.begin_leadership(OFFSETS)
             await loaded(kit)
             assert shard_of(kit) is not before
             assert await group.heartbeat(member) is OK
@@ -307,14 +307,14 @@ def test_a_coordinator_that_resigns_answers_all_waiting_requests(kit: "Kit") -> 
             kit.disk.may_sync.clear()
             await held.send_commit("orders", (0, 5), member=(alone.member_id, 1))
             await asyncio.sleep(0.05)
-            await reign(kit, leader=-1)
+            await kit.begin_leadership(OFFSETS, leader=-1)
             assert (await newcomer.client.receive()).error_code == NOT_HERE
             answer = await held.client.receive()
             assert answer.topics[0].partitions[0].error_code == NOT_HERE
             assert await waiting.heartbeat(alone) is NOT_HERE
             assert await listed(client) == (OK, {})
             kit.disk.may_sync.set()
-            await reign(kit)
+            await kit.begin_leadership(OFFSETS)
             await loaded(kit)
             assert await waiting.heartbeat(alone) is OK
 
@@ -322,7 +322,7 @@ def test_a_coordinator_that_resigns_answers_all_waiting_requests(kit: "Kit") -> 
 
 
 def test_nothing_is_written_in_a_leadership_that_is_not_its_own(kit: "Kit") -> None:
-    """A session ends between two reigns, of which nobody has told the coordinator yet."""
+    """A session ends between two leaderships, of which nobody has told the coordinator yet."""
 
     async def scenario() -> None:
         async with running(kit, group_min_session_timeout_ms="10") as client:
@@ -357,7 +357,7 @@ def test_while_it_loads_members_are_put_off(kit: "Kit", monkeypatch: pytest.Monk
             group = Group(client)
             member = await group.be_alone()
             monkeypatch.setattr(group_log, "load", load_later)
-            await reign(kit)
+            await kit.begin_leadership(OFFSETS)
             who = member.member_id, member.generation_id
             assert await group.heartbeat(member) is OK, "as Kafka says it"
             assert await group.commit("orders", (0, 5), member=who) == [LOADING]
@@ -367,9 +367,9 @@ def test_while_it_loads_members_are_put_off(kit: "Kit", monkeypatch: pytest.Monk
             assert await listed(client) == (LOADING, {})
             # Given up, and led again, before it was loaded.
             first = shard_of(kit)
-            await reign(kit, leader=-1)
+            await kit.begin_leadership(OFFSETS, leader=-1)
             assert await listed(client) == (OK, {})
-            await reign(kit)
+            await kit.begin_leadership(OFFSETS)
             may_load.set()
             await loaded(kit)
             assert not first.is_loaded
@@ -384,12 +384,12 @@ def test_it_is_loaded_when_all_of_it_is_safe(kit: "Kit") -> None:
             await client.create("orders")
             group = Group(client)
             assert await group.commit("orders", (0, 5)) == [OK]
-            await reign(kit, **followed_by(2))
+            await kit.begin_leadership(OFFSETS, **followed_by(2))
             await loaded(kit)
             # Nobody has this but its leader.
             await Group(await kit.client()).send_commit("orders", (0, 6))
             await asyncio.sleep(0.05)
-            await reign(kit)
+            await kit.begin_leadership(OFFSETS)
             assert (await group.fetched(ORDERS)).error_code == LOADING
             partition = partition_of(kit)
             # Cut off for a while, and then not any more.
@@ -417,7 +417,7 @@ def test_offsets_are_reported_when_a_follower_has_fetched_since_somebody_request
             await client.create("orders")
             group = Group(client)
             assert await group.commit("orders", (0, 5)) == [OK]
-            await reign(kit, **followed_by(2))
+            await kit.begin_leadership(OFFSETS, **followed_by(2))
             partition, follower = partition_of(kit), ReplicaRef(BrokerId(2), Session(1))
             for _ in range(2):
                 partition.fetched_by(follower, partition.log.end_offset)
@@ -480,7 +480,7 @@ def test_a_coordinator_that_is_cut_off_answers_nobody(kit: "Kit") -> None:
             await client.create("orders")
             group = Group(client)
             member = await group.be_alone()
-            await reign(kit, **followed_by(2))
+            await kit.begin_leadership(OFFSETS, **followed_by(2))
             partition = partition_of(kit)
             follower = ReplicaRef(BrokerId(2), Session(1))
             for _ in range(2):

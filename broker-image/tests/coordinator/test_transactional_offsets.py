@@ -20,7 +20,6 @@ from tests.coordinator.groups_kit import (
     Group,
     loaded,
     make,
-    reign,
     running,
     shard_of,
     time_ahead,
@@ -108,7 +107,7 @@ async def found(
 
 async def restarted(kit: "Kit") -> None:
     """Another coordinator, that reads the log: the same broker in its next leader epoch."""
-    await reign(kit)
+    await kit.begin_leadership(OFFSETS)
     await loaded(kit)
 
 
@@ -230,9 +229,9 @@ def test_a_marker_that_this_broker_may_not_write_is_refused(kit: "Kit") -> None:
         async with running(kit) as client:
             await client.create("orders")
             assert await commit(kit, 8) is OK
-            await reign(kit, leader=2)
+            await kit.begin_leadership(OFFSETS, leader=2)
             assert await end(kit) is ErrorCode.not_leader_or_follower
-            await reign(kit)
+            await kit.begin_leadership(OFFSETS)
             await loaded(kit)
             assert await end(kit) is OK
             assert await found(client, 0) == {0: (8, "", OK)}

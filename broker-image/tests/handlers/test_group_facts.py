@@ -26,12 +26,12 @@ from chiplog_core.model.group_exchange import (
 )
 from chiplog_core.model.group_status import AssignedTopic, GroupState
 from tests.coordinator.groups_kit import (
+    OFFSETS,
     OK,
     Group,
     all_led,
     loaded,
     partition_of,
-    reign,
     shard_of,
 )
 from tests.server.inquiry_kit import Asker, asking
@@ -187,7 +187,7 @@ def test_another_epoch_is_not_answered(kit: "Kit", wrong: int) -> None:
         async with asking(kit) as (client, asker):
             await client.create("orders")
             await Group(client).commit("orders", (0, 5))
-            await reign(kit)
+            await kit.begin_leadership(OFFSETS)
             await loaded(kit)
             (one,) = all_led(kit)
             assert (await fact(kit, asker)).refusal is None

@@ -88,7 +88,7 @@ def test_a_transaction_that_times_out_is_counted(kit: "Kit") -> None:
             await producing.add(producer, ("orders", 0))
             await asyncio.sleep(0.01)
             await kit.broker._transactions.abort_timed_out()
-            while shard_of(kit).unfinished():  # noqa: ASYNC110 - nobody is told of it
+            while shard_of(kit).unfinished():  # noqa: ASYNC110 - nothing notifies of it
                 await asyncio.sleep(0.001)
             assert of(await told(kit.broker), OPEN, ABORTED, TIMED_OUT) == [0, 1, 1]
 

@@ -21,10 +21,9 @@ from chiplog_broker.storage.producer_snapshot import decode_snapshot, encode_sna
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.transaction_index import AbortedTransaction
 from chiplog_broker.storage.transactions import NO_UNSTABLE_OFFSET, UnsafeEnd
-from chiplog_wire.records.batch import iter_batches
-from chiplog_wire.records.control import EndMarker, read_marker
-from chiplog_wire.records.reader import read_records
+from chiplog_wire.records.control import EndMarker
 from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
+from tests.storage.transaction_list import read_committed
 
 if TYPE_CHECKING:
     from tests.storage.conftest import StorageKit
@@ -48,31 +47,6 @@ def data(
 def end(log: PartitionLog, producer_id: int, marker: EndMarker, epoch: int = 0) -> int:
     producer = Producer(producer_id=producer_id, epoch=epoch)
     return log.append_marker(marker, producer, 0, NOW_MS).base_offset
-
-
-def committed(log: PartitionLog, offset: int, stable_offset: int, max_bytes: int) -> list[bytes]:
-    """The values that a consumer with `read_committed` delivers, from answers of this size. It
-    skips batches of a producer from the first offset in the list to the abort marker, as Kafka's
-    clients do."""
-    found = []
-    while offset < stable_offset:
-        piece = log.read(offset, max_bytes, stable_offset)
-        aborted = log.aborted_transactions(offset, piece.next_offset)
-        waiting = sorted((one.first_offset, one.producer_id) for one in aborted)
-        skipped: set[int] = set()
-        batches = memoryview(piece.read())
-        for position, header in iter_batches(batches):
-            batch = batches[position : position + header.size_bytes]
-            while waiting and waiting[0][0] <= header.last_offset:
-                skipped.add(waiting.pop(0)[1])
-            if header.is_control:
-                marker = read_marker(batch, header)
-                if marker is not None and not marker.is_commit:
-                    skipped.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in skipped):
-                found += [record.value or b"" for record in read_records(batch, header)]
-        offset = piece.next_offset
-    return found
 
 
 @dataclass
@@ -177,30 +151,15 @@ class Script:
         stable = min(self.high_watermark, log.first_unstable_offset)
         for start in {0, stable // 2, max(stable - 1, 0)}:
             for max_bytes in (150, 100_000):
-                found = committed(log, start, stable, max_bytes)
-                assert found == model.committed(start, stable)
+                found = read_committed(log, stable, max_bytes, start)
+                assert list(found.values()) == model.committed(start, stable)
 
 
 KINDS = ["plain", "data", "data", "data", "commit", "abort", "abort", "advance", "truncate"]
 KINDS += ["kill", "power", "close"]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(
-            [
-                "plain",
-                "data",
-                "data",
-                "data",
-                "commit",
-                "abort",
-                "abort",
-                "advance",
-                "truncate",
-                "kill",
-                "power",
-                "close",
-            ]
-        ),
+        st.sampled_from(KINDS),
         st.integers(0, 20),
     ),
     min_size=10,

@@ -47,12 +47,15 @@ def transactions_of(written: list[Written], start: int = 0) -> Iterator[Transact
         yield Transaction(producer_id, first)
 
 
-def read_committed(log: PartitionLog, stable_offset: int, max_bytes: int) -> dict[int, bytes]:
+def read_committed(
+    log: PartitionLog, stable_offset: int, max_bytes: int, start: int | None = None
+) -> dict[int, bytes]:
     """The values that a consumer with `read_committed` delivers, by offset, from answers of this
     size: as Kafka's clients do, it skips a producer's batches from the first offset in the list of
-    aborted transactions to the abort marker."""
+    aborted transactions to the abort marker. It begins at `start`, by default at the log's start.
+    """
     found: dict[int, bytes] = {}
-    offset = log.log_start_offset
+    offset = log.log_start_offset if start is None else start
     while offset < stable_offset:
         piece = log.read(offset, max_bytes, stable_offset)
         aborted = log.aborted_transactions(offset, piece.next_offset)

@@ -16,10 +16,10 @@ from tests.transaction_coordinator.fake_partition import markers_are_noted
 from tests.transaction_coordinator.transactions_kit import (
     FENCED,
     OK,
+    STATE,
     Producing,
     at_rest,
     loaded,
-    reign,
     running,
     shard_of,
 )
@@ -66,7 +66,7 @@ async def proven(partition: Partition, asked: Awaitable[T]) -> T:
 
 async def deposed(kit: "Kit") -> Partition:
     """A coordinator with a follower that fetches nothing more: it follows another leader."""
-    await reign(kit, **IN_SYNC)
+    await kit.begin_leadership(STATE, **IN_SYNC)
     partition = shard_of(kit).partition
     fetch(partition)
     await loaded(kit)
@@ -157,7 +157,7 @@ def test_who_asks_together_waits_for_one_record(
             assert [code for code, _ in answers] == [FENCED] * 3
             assert 0 < partition.log.end_offset - before <= 3
             # The next coordinator passes over these records.
-            await reign(kit)
+            await kit.begin_leadership(STATE)
             assert dict(await loaded(kit))["t"].producer == producer
 
     kit.run(scenario)

@@ -13,12 +13,12 @@ from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.steps import run_steps
 from tests.authorization.people import people
+from tests.coordinator.groups_kit import make
 from tests.transaction_coordinator.transactions_kit import (
     OK,
     Producing,
     at_rest,
     codes,
-    make,
     running,
     topics,
 )

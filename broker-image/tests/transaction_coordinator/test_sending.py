@@ -229,7 +229,7 @@ def test_a_topic_whose_metadata_is_lost_is_waited_for(monkeypatch: pytest.Monkey
     run(scenario)
 
 
-def test_nothing_is_sent_after_the_end_of_a_reign() -> None:
+def test_nothing_is_sent_after_the_end_of_a_leadership() -> None:
     async def scenario(cluster: Cluster) -> None:
         cluster.lead("a", -1)
         markers = UnwrittenMarkers(MARKER, [At("a", 0)], pytest.fail)

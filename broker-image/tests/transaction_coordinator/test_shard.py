@@ -1,4 +1,4 @@
-"""What a coordinator does without a request: after a restart, a new reign, or a passed time."""
+"""What a coordinator does without a request: after a restart, in a new leadership, or in time."""
 
 import asyncio
 from dataclasses import replace
@@ -25,10 +25,10 @@ from tests.transaction_coordinator.fake_partition import Written, markers_are_no
 from tests.transaction_coordinator.transactions_kit import (
     BUSY,
     OK,
+    STATE,
     Producing,
     at_rest,
     loaded,
-    reign,
     running,
     shard_of,
 )
@@ -69,7 +69,7 @@ def test_a_decided_transaction_is_completed_after_a_restart(
     kit.run(scenario)
 
 
-def test_another_reign_goes_through_the_log_again(
+def test_another_leadership_goes_through_the_log_again(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = markers_are_noted(monkeypatch)
@@ -81,7 +81,7 @@ def test_another_reign_goes_through_the_log_again(
             producer = await producing.ready()
             await producing.add(producer, ORDERS)
             before = shard_of(kit)
-            await reign(kit)
+            await kit.begin_leadership(STATE)
             after = await loaded(kit)
             assert after is not before
             assert after.leader_epoch == before.leader_epoch + 1
@@ -90,7 +90,7 @@ def test_another_reign_goes_through_the_log_again(
             assert (await producing.end(producer))[0] is OK
             await at_rest(kit)
             assert written == {Written(ORDERS, producer, True)}
-            await reign(kit, leader=2)
+            await kit.begin_leadership(STATE, leader=2)
             assert (await producing.init())[0] is ErrorCode.not_coordinator
             assert (await producing.end(producer))[0] is ErrorCode.not_coordinator
             code = ErrorCode.not_coordinator
@@ -211,7 +211,7 @@ def test_ids_that_are_not_used_are_forgotten(kit: "Kit", monkeypatch: pytest.Mon
                 while shard.stored("idle") is not None:  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
             assert shard.stored("used") is not None, "it has an open transaction"
-            await reign(kit)
+            await kit.begin_leadership(STATE)
             assert [name for name, _ in await loaded(kit)] == ["used"]
 
     kit.run(scenario)
@@ -348,13 +348,13 @@ def test_the_next_transaction_waits_for_the_markers_of_the_last_one(
             for written in waiting:
                 written(OK)
             assert await adding == {ORDERS: OK}
-            # Those that wait get an answer if the reign ends.
+            # Those that wait get an answer if the leadership ends.
             waiting.clear()
             assert (await producing.end(producer))[0] is OK
             held = asyncio.create_task(producing.init())
             await asyncio.sleep(0.05)
             assert not held.done()
-            await reign(kit)
+            await kit.begin_leadership(STATE)
             assert (await held)[0] is BUSY
 
     kit.run(scenario)
@@ -382,7 +382,7 @@ def test_nobody_waits_for_markers_that_cannot_be_written(
             )
             await asyncio.sleep(0.02)
             assert not adding.done()
-            await reign(kit)
+            await kit.begin_leadership(STATE)
             assert await adding == {ORDERS: BUSY}
             await loaded(kit)
             monkeypatch.setattr(shard_module, "STUCK_MS", 1)

@@ -16,7 +16,8 @@ from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_wire.records.writer import Producer as Sender
-from tests.transaction_coordinator.transactions_kit import OK, Producing, at_rest, make, running
+from tests.coordinator.groups_kit import make
+from tests.transaction_coordinator.transactions_kit import OK, Producing, at_rest, running
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit

@@ -124,7 +124,7 @@ class Cluster:
 
     async def requested(self, count: int) -> None:
         """Wait until the other broker has got this many requests."""
-        while len(self.peer.requests) < count:  # noqa: ASYNC110 - nobody is told of it
+        while len(self.peer.requests) < count:  # noqa: ASYNC110 - nothing notifies of it
             await asyncio.sleep(0)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from chiplog_core.transactions.states import PREPARED
 from chiplog_core.transactions.stored import StoredTransaction
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
+from tests.coordinator.groups_kit import make
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit
@@ -34,7 +35,7 @@ def shard_of(kit: "Kit", index: int = 0) -> TransactionShard:
 
 
 async def loaded(kit: "Kit", index: int = 0) -> TransactionShard:
-    while not shard_of(kit, index).is_loaded:  # noqa: ASYNC110 - nobody is told of it
+    while not shard_of(kit, index).is_loaded:  # noqa: ASYNC110 - nothing notifies of it
         await asyncio.sleep(0.001)
     return shard_of(kit, index)
 
@@ -47,24 +48,6 @@ async def at_rest(kit: "Kit", transactional_id: str = "t") -> StoredTransaction:
         if stored is not None and not present.is_pending and stored.state not in PREPARED:
             return stored
         await asyncio.sleep(0.001)
-
-
-async def reign(kit: "Kit", *, leader: int = 1, **changes: Any) -> None:
-    """The map says that the next reign over `__transaction_state` has begun."""
-    view = kit.broker._cluster.topic(STATE)
-    assert view is not None
-    (partition,) = view.partitions
-    epoch = partition.leader_epoch + 1
-    changed = replace(partition, leader_id=leader, leader_epoch=epoch, **changes)
-    view = replace(view, partitions=(changed,))
-    kit.broker._cluster.put(view)
-    await kit.broker._replicas.apply(view)
-
-
-def make(message: type[Any], **values: Any) -> Any:
-    """A message of one version: of these values, those that it has fields for."""
-    known = {one.name for one in fields(message)}
-    return message(**{name: value for name, value in values.items() if name in known})
 
 
 @dataclass

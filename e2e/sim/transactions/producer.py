@@ -117,8 +117,8 @@ class Transactor(Client):
             self._note_fence(may_time_out=self._may_time_out)
 
     def _note_fence(self, *, may_time_out: bool) -> None:
-        """Note that this process was told that it is fenced; with `may_time_out` the cause may be
-        that its transaction was open for too long."""
+        """Note that this process got an answer by which it is fenced; with `may_time_out` the cause
+        may be that its transaction was open for too long."""
         now_s, last = self.notebook.now_s(), self._transaction
         open_s = 0.0 if last is None or last.ended_s < inf else now_s - last.began_s
         self._history.fences.append(

@@ -1,5 +1,5 @@
 """`__consumer_offsets` and `__transaction_state`: made with the cluster, nobody's to change, never
-begun anew."""
+begun again."""
 
 from copy import deepcopy
 from dataclasses import replace
