@@ -205,9 +205,7 @@ class LogAppender:
             self.begin_epoch(leader_epoch)
         offset = state.end_offset
         set_place(batch, offset, len(batch) - LENGTH_OVERHEAD_BYTES, leader_epoch)
-        if self._roller.is_due(offset, now_ms, len(batch), now_ms):
-            self._roller.roll(now_ms)
-        self._write_run(batch, [read_header(batch)], now_ms)
+        self._write_runs(batch, [read_header(batch)], now_ms)
         return AppendResult(offset, offset, NO_APPEND_TIME, state.log_start_offset, False)
 
     # --- inner workings ----------------------------------------------------------

@@ -698,6 +698,7 @@ class LogRecovery:
         below it. Earlier segments may not be opened yet. Raises `DamagedLogError`."""
         states = self._snapshot_up_to(segment.base_offset)
         states.transactions.stabilize(MAX_OFFSET)  # only the open ones matter
+        unreported_bytes = 0
         for earlier, following in pairwise(self.segments):
             if earlier is segment:
                 break
@@ -709,12 +710,18 @@ class LogRecovery:
                         break
                     is_new = header.last_offset >= states.end_offset
                     if is_new and header.attributes & TRANSACTION_MASK:
-                        batch = earlier.log.read(position, header.size_bytes)
-                        marker = read_marker(batch, header) if header.is_control else None
+                        marker = None
+                        if header.is_control:
+                            batch = earlier.log.read(position, header.size_bytes)
+                            marker = read_marker(batch, header)
                         states.transactions.apply(header, header.base_offset, marker)
-                    yield header.size_bytes
+                    unreported_bytes += header.size_bytes
+                    if unreported_bytes >= _SCAN_BYTES:
+                        yield unreported_bytes
+                        unreported_bytes = 0
             except CorruptBatchError as error:
                 raise DamagedLogError(f"{earlier.log_path}: {error}") from error
+        yield unreported_bytes
         return states.transactions
 
     def _check_place(self, header: BatchHeader, expected: int) -> None:

@@ -71,13 +71,15 @@ class LogSegments:
         active = self.active
         if offset >= active.base_offset:
             return active
-        number = bisect_right(self._segments, offset, key=_base_of) - 1
-        return self._segments[max(number, 0)]
+        return self._segments[self._number_for(offset)]
 
     def from_offset(self, offset: int) -> list[Segment]:
         """The segment that contains `offset`, as `segment_for` finds it, and all later ones."""
-        number = bisect_right(self._segments, offset, key=_base_of) - 1
-        return self._segments[max(number, 0) :]
+        return self._segments[self._number_for(offset) :]
+
+    def _number_for(self, offset: int) -> int:
+        """The number of the last segment that begins at or below `offset`; 0 if none does."""
+        return max(bisect_right(self._segments, offset, key=_base_of) - 1, 0)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions of which records between `offset` and `end_offset` may be, in
@@ -139,6 +141,8 @@ class LogSegments:
 
     def remove_retired(self, now_ms: int) -> int:
         """Remove the files of deleted segments whose delay has passed; returns their number."""
+        if not self._retired:  # nearly always: this is called often
+            return 0
         due = [segment for remove_at_ms, segment in self._retired if remove_at_ms <= now_ms]
         self._retired = [entry for entry in self._retired if entry[0] > now_ms]
         for segment in due:

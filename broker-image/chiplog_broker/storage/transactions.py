@@ -58,7 +58,8 @@ class LogTransactions:
         for end in unsafe:
             heappush(self._unsafe, end)
         self.high_watermark = 0
-        """The last one of `stabilize`: a log that is read again may have many markers below it."""
+        """The last one of `stabilize`. When a log is read again, markers below it are not
+        remembered."""
         self.first_unstable_offset = NO_UNSTABLE_OFFSET
         """Below it all transactions are decided; `NO_UNSTABLE_OFFSET` if all in the log are."""
         self._update()
@@ -72,10 +73,6 @@ class LogTransactions:
     def open_producers(self) -> Iterable[int]:
         """The ids of the producers with an open transaction, that of the oldest one first."""
         return self._open.keys()
-
-    def first_offset(self, producer_id: int) -> int | None:
-        """The first offset of the producer's open transaction; None if it has none."""
-        return self._open.get(producer_id)
 
     def apply(
         self, header: BatchHeader, base_offset: int, marker: EndMarker | None
