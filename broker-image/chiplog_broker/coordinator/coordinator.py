@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from chiplog_broker.coordinator.errors import GroupError
-from chiplog_broker.coordinator.group_log import GroupMarker
 from chiplog_broker.coordinator.group_memory import GroupMemory
 from chiplog_broker.coordinator.led_shards import LedShards
 from chiplog_broker.coordinator.shard import Shard, ShardContext
 from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.partitions.waiting import OnSafe
 from chiplog_broker.ports.clock import Clock
@@ -124,7 +124,7 @@ class Coordinator:
         shard.check()
         return shard
 
-    def append_marker(self, index: int, marker: GroupMarker, respond: OnSafe) -> None:
+    def append_marker(self, index: int, marker: Marker, respond: OnSafe) -> None:
         """End a producer's transaction in this partition of `__consumer_offsets`. Calls `respond`
         with `none` once the marker is below the high watermark, or with an error."""
         shard = self._shards.get(index)

@@ -2,16 +2,15 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
 
 from chiplog_broker.coordinator.errors import refusal_to_group_error
-from chiplog_broker.coordinator.holding import Safety, call_when_safe, outcome
+from chiplog_broker.coordinator.holding import Safety, call_when_safe, until_safe
 from chiplog_broker.coordinator.loading import load
 from chiplog_broker.coordinator.read_barrier import MARKS, ReadBarrier
 from chiplog_broker.groups.batches import read_mark, to_batches
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.verification import Verification
 from chiplog_broker.partitions.waiting import OnSafe
@@ -24,19 +23,6 @@ logger = logging.getLogger(__name__)
 OK = ErrorCode.none
 LOG_INTERVAL_MS = 10_000
 """A partition that refuses records refuses those of all groups: one log line in this time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMarker:
-    """The marker that ends a producer's transaction in a partition of `__consumer_offsets`."""
-
-    producer_id: int
-    producer_epoch: int
-    is_commit: bool
-    coordinator_epoch: int
-    """The leader epoch of the transaction coordinator's partition."""
-    epoch_is_raised: bool
-    """Whether the marker has a higher epoch than the transaction (KIP-890)."""
 
 
 class GroupLog:
@@ -67,18 +53,12 @@ class GroupLog:
         self.partition.check_epoch(self.epoch)
 
     async def load(self) -> None:
-        """Read the log, and wait until all of it is below the high watermark.
-
-        While this leader is isolated, waiting for an offset fails again and again; this method
-        continues to wait. Raises `PartitionError` if the leader epoch ends, `RecordsError` and
-        `StorageError`.
+        """Read the log, and wait until all of it is below the high watermark. Raises
+        `PartitionError` if the leader epoch ends, `RecordsError` and `StorageError`.
         """
-        partition, end_offset = self.partition, self.partition.log.end_offset
-        self.state = await load(partition, GroupsState)
-        self.check()
-        while partition.high_watermark < end_offset:
-            await outcome(partial(call_when_safe, partition, end_offset))
-            self.check()
+        end_offset = self.partition.log.end_offset
+        self.state = await load(self.partition, GroupsState)
+        await until_safe(self.partition, end_offset, self.check)
 
     def append(
         self,
@@ -141,21 +121,14 @@ class GroupLog:
             respond(code)
         return code
 
-    def append_marker(self, marker: GroupMarker, respond: OnSafe) -> None:
+    def append_marker(self, marker: Marker, respond: OnSafe) -> None:
         """Append the marker that ends a producer's transaction, and apply it: with a commit, the
         offsets of the transaction count from now on. Calls `respond` with `none` once the high
         watermark has passed it, or with the error for which it was refused or may be lost."""
         groups = self.state.groups_in_transaction(marker.producer_id)
         try:
             self.check()
-            appended = self.partition.append_marker(
-                marker.producer_id,
-                marker.producer_epoch,
-                is_commit=marker.is_commit,
-                coordinator_epoch=marker.coordinator_epoch,
-                now_ms=self._now_ms(),
-                epoch_is_raised=marker.epoch_is_raised,
-            )
+            appended = self.partition.append_marker(marker, self._now_ms())
         except (PartitionError, *REFUSALS) as refused:
             self._log_refused(", ".join(sorted(groups)), str(refused))
             respond(code_of(refused))

@@ -43,6 +43,18 @@ def call_when_safe(partition: Partition, offset: int, then: OnSafe) -> None:
         then(ErrorCode.none)
 
 
+async def until_safe(partition: Partition, end_offset: int, check: Callable[[], None]) -> None:
+    """Wait until the high watermark reaches `end_offset`.
+
+    While this leader is isolated, waiting for an offset fails again and again; this function
+    continues to wait. `check` raises if the leader epoch has ended.
+    """
+    check()
+    while partition.high_watermark < end_offset:
+        await outcome(partial(call_when_safe, partition, end_offset))
+        check()
+
+
 class Safety:
     """For each group, the offset that the high watermark must reach before answers about it."""
 

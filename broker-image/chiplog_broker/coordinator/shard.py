@@ -9,7 +9,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from chiplog_broker.coordinator.errors import GroupError, group_code
-from chiplog_broker.coordinator.group_log import GroupLog, GroupMarker
+from chiplog_broker.coordinator.group_log import GroupLog
 from chiplog_broker.coordinator.group_memory import GroupMemory
 from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.coordinator.led_shard import LedShard
@@ -25,6 +25,7 @@ from chiplog_broker.groups.keys import Key, OffsetCommitKey
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.groups.reset_value import DoneReset
 from chiplog_broker.partitions.errors import PartitionError
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.verification import Verification
 from chiplog_broker.partitions.waiting import OnSafe
@@ -267,7 +268,7 @@ class Shard(LedShard):
             group_records = [group_record(group_id, empty_group(now_ms), now_ms)]
         self._log.append_for(respond, group_id, lambda: [*group_records, *tombstones(keys, now_ms)])
 
-    def append_marker(self, marker: GroupMarker, respond: OnSafe) -> None:
+    def append_marker(self, marker: Marker, respond: OnSafe) -> None:
         """End a producer's transaction: with a commit, the offsets in it count from now on."""
         self._log.append_marker(marker, respond)
 

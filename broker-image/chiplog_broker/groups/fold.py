@@ -12,7 +12,6 @@ records up to the high watermark.
 """
 
 from collections.abc import Iterator, KeysView, Mapping
-from struct import Struct
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
@@ -33,13 +32,9 @@ from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup
 from chiplog_wire.buffer import Buffer
 from chiplog_wire.records.batch import BatchHeader, check_crc, iter_batches
+from chiplog_wire.records.control import ABORT, COMMIT, MARKER_KEY
 from chiplog_wire.records.errors import InvalidRecordError
 from chiplog_wire.records.reader import Record, read_records
-
-_CONTROL_KEY: Final = Struct(">hh")
-"""The key of a transaction marker: its version, and `_ABORT` or `_COMMIT`."""
-_ABORT: Final = 0
-_COMMIT: Final = 1
 
 _NO_RESETS: Final[Mapping[str, DoneReset]] = MappingProxyType({})
 _NO_OFFSETS: Final[Mapping[TopicPartition, CommittedOffset]] = MappingProxyType({})
@@ -150,7 +145,7 @@ class GroupsState:
         return commit if commit is not None and commit.is_for(topic_id) else None
 
     def has_pending(self, group: str, partition: TopicPartition) -> bool:
-        """Whether an open transaction may still commit an offset here (UNSTABLE_OFFSET_COMMIT)."""
+        """Whether an open transaction may still commit an offset here (UNSTABLE_OFFSETCOMMIT)."""
         return self._transactions.has(OffsetCommitKey(group, partition))
 
     def pending(self, group: str) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
@@ -208,13 +203,13 @@ class GroupsState:
         """End the producer's transaction. With a commit marker its offsets count, unless a newer
         record of the same key was read since."""
         for record in read_records(batch, header):
-            if record.key is None or len(record.key) < _CONTROL_KEY.size:
+            if record.key is None or len(record.key) < MARKER_KEY.size:
                 raise InvalidRecordError(f"the control record at {record.offset} has no kind")
-            _, kind = _CONTROL_KEY.unpack_from(record.key)
-            if kind not in (_ABORT, _COMMIT):
+            _, kind = MARKER_KEY.unpack_from(record.key)
+            if kind not in (ABORT, COMMIT):
                 continue  # other control records end no transaction
             ended = self._transactions.end(header.producer_id, header.producer_epoch)
-            if kind == _COMMIT:
+            if kind == COMMIT:
                 for key, commit in ended:
                     present = self.offsets(key.group).get(key.partition)
                     if present is None or present.record_offset < commit.record_offset:

@@ -177,7 +177,7 @@ class GroupOffsetHandlers:
         )
 
     async def _commit_in_slices(
-        self, call: Call[Any], request: OffsetCommitRequest, sender: "_Sender"
+        self, call: Call[Any], request: OffsetCommitRequest, sender: _Sender
     ) -> asyncio.Future[Answer] | object:
         """Commit all valid offsets of a request with many partitions. They are checked in slices,
         between which other requests run."""
@@ -188,7 +188,7 @@ class GroupOffsetHandlers:
         self,
         call: Call[Any],
         request: OffsetCommitRequest,
-        sender: "_Sender",
+        sender: _Sender,
         check: Callable[[], Checked],
     ) -> asyncio.Future[Answer] | object:
         """Commit the valid offsets that `check` returns. Returns the answer itself if this broker
@@ -272,7 +272,7 @@ class GroupOffsetHandlers:
             found = [errors_by_partition(*pair) for pair in zip(groups, found, strict=True)]
         return OffsetFetchResponse(tuple(found))
 
-    async def _fetch(self, wanted: WantedGroup, slices: Slices, form: "_Form") -> FoundGroup:
+    async def _fetch(self, wanted: WantedGroup, slices: Slices, form: _Form) -> FoundGroup:
         """The offsets of one group."""
         try:
             shard = self._coordinator.shard(wanted.group_id)
@@ -350,7 +350,7 @@ class GroupOffsetHandlers:
     async def _read_offsets(
         self,
         offsets: Mapping[TopicPartition, CommittedOffset],
-        pending: "Pending",
+        pending: Pending,
         wanted: WantedTopic,
         slices: Slices,
     ) -> FoundTopic:

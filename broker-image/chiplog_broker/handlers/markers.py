@@ -11,15 +11,16 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from chiplog_broker.handlers.leaders import Leaders
+from chiplog_broker.handlers.named import check_count
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.partitions.errors import PartitionError
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.server.call import Call
 from chiplog_broker.transaction_coordinator.marker_writing import MarkerWriter
-from chiplog_broker.transaction_coordinator.markers import Marker
 from chiplog_core.groups.at import At
 from chiplog_wire.protocol.answers import answers
 from chiplog_wire.protocol.apis import ApiKey
-from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
+from chiplog_wire.protocol.errors import ErrorCode
 
 TIMEOUT_S: Final = 5.0
 """How long the answer waits for the high watermarks. A partition that is slower gets an error; its
@@ -92,15 +93,8 @@ class MarkerHandler:
 
 def check_markers(message: Any) -> None:
     """Raises `ProtocolViolation` if a WriteTxnMarkers names more than `MAX_NAMED` producers, topics
-    or partitions. The elements are not counted one by one."""
-    named = len(message.markers)
-    for marker in message.markers:
-        named += len(marker.topics)
-        if named > MAX_NAMED:
-            break
-        named += sum(len(topic.partition_indexes) for topic in marker.topics)
-    if named > MAX_NAMED:
-        raise ProtocolViolation(f"a WriteTxnMarkers names more than {MAX_NAMED} partitions")
+    or partitions."""
+    check_count("a WriteTxnMarkers", message.markers, "partition_indexes", MAX_NAMED)
 
 
 def _set_once(future: asyncio.Future[ErrorCode], code: ErrorCode) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
 from typing import Any, Final, TypeVar
 
 from chiplog_broker.handlers.slices import LongWork, Slices
@@ -11,13 +10,14 @@ from chiplog_broker.server.call import Call
 from chiplog_broker.transaction_coordinator.coordinator import TransactionCoordinator
 from chiplog_broker.transaction_coordinator.errors import TransactionError
 from chiplog_broker.transactions.id_pattern import IdPattern
+from chiplog_core.groups.at import by_topic
+from chiplog_core.transactions.producer import NO_PRODUCER
 from chiplog_core.transactions.states import AT_REST, TransactionState
 from chiplog_core.transactions.stored import StoredTransaction
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 
-NO_PRODUCER = -1
 NEVER = datetime.fromtimestamp(0, UTC)
 STATES = frozenset(state.value for state in TransactionState)
 FILTERS_PER_STEP: Final = 1_000
@@ -105,8 +105,8 @@ class TransactionAdminHandlers:
 
 
 async def distinct(values: Sequence[T], slices: Slices) -> Collection[T]:
-    """The different ones among these values in their order, to look for one at once: a request may
-    have a million."""
+    """The values without duplicates, in their order, for fast lookup: a request may have a
+    million."""
     found: dict[T, None] = {}
     for start in range(0, len(values), FILTERS_PER_STEP):
         found |= dict.fromkeys(values[start : start + FILTERS_PER_STEP])
@@ -127,8 +127,8 @@ def described(transactional_id: str, stored: StoredTransaction) -> object:
         producer_id=stored.producer_id,
         producer_epoch=stored.producer_epoch,
         topics=tuple(
-            types.TopicData(topic=topic, partitions=tuple(at.partition for at in partitions))
-            for topic, partitions in groupby(sorted(stored.partitions), lambda at: at.topic)
+            types.TopicData(topic=topic, partitions=partitions)
+            for topic, partitions in by_topic(stored.partitions)
         ),
     )
 
@@ -141,7 +141,7 @@ def no_transaction(transactional_id: str, code: ErrorCode) -> object:
         transaction_state="",
         transaction_timeout=timedelta(0),
         transaction_start_time=NEVER,
-        producer_id=NO_PRODUCER,
-        producer_epoch=NO_PRODUCER,
+        producer_id=NO_PRODUCER.producer_id,
+        producer_epoch=NO_PRODUCER.epoch,
         topics=(),
     )

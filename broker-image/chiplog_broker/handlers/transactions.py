@@ -11,31 +11,27 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
-from chiplog_broker.handlers.producers import known_code
+from chiplog_broker.handlers.named import check_count
+from chiplog_broker.handlers.producers import Waiting, known_code, submit
 from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.server.call import Answer as EncodedAnswer
 from chiplog_broker.server.call import Call, SlowRequest
 from chiplog_broker.server.dispatch import is_large
 from chiplog_broker.transaction_coordinator.coordinator import TransactionCoordinator
 from chiplog_broker.transaction_coordinator.errors import TransactionError
-from chiplog_broker.transaction_coordinator.shard import TransactionShard
+from chiplog_broker.transaction_coordinator.verifying import BATCHES_FROM_VERSION
 from chiplog_core.groups.at import At
 from chiplog_core.topic_name import CONSUMER_OFFSETS, is_internal
-from chiplog_core.transactions.answers import Answer
 from chiplog_core.transactions.producer import NO_PRODUCER, Producer
 from chiplog_core.transactions.requests import Add, End
 from chiplog_core.transactions.stored import FIRST_GENERATION, SECOND_GENERATION
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey
-from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
+from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.steps import Steps, run_steps
 
-Waiting: TypeAlias = asyncio.Future[EncodedAnswer]
 Codes: TypeAlias = Mapping[At, ErrorCode]
 
-BATCHES_FROM_VERSION = 4
-"""From here on AddPartitionsToTxn is for brokers, with many transactions, and may only verify."""
 ABORTABLE_FROM_VERSION = 5
 """From here on the answer to a verification may be TRANSACTION_ABORTABLE."""
 FENCED_FROM_VERSION = 2
@@ -122,7 +118,7 @@ class TransactionHandlers:
         for transaction in call.message.transactions:
             names = {topic.name for topic in transaction.topics} if of_client else set()
             denied = {name for name in names if is_internal(name)}
-            codes = yield from codes_of_none_added(self._cluster, transaction, denied)
+            codes = yield from codes_if_refused(self._cluster, transaction, denied)
             is_refused = set(codes.values()) - {ErrorCode.operation_not_attempted}
             wanted[transaction.transactional_id] = _Wanted(
                 transaction, frozenset(codes), codes if is_refused else {}
@@ -192,10 +188,12 @@ class TransactionHandlers:
             partitions=frozenset({at}),
             transaction_version=FIRST_GENERATION,
         )
-        return self._submit(
+        return submit(
+            self._coordinator,
             call,
             lambda shard, respond: shard.add(request.transactional_id, add, respond),
             lambda code, _: offsets_added_response(code),
+            FENCED_FROM_VERSION,
         )
 
     def end_txn(self, call: Call[Any]) -> Waiting | object:
@@ -209,43 +207,22 @@ class TransactionHandlers:
             is_commit=request.committed,
             transaction_version=SECOND_GENERATION if is_second else FIRST_GENERATION,
         )
-        return self._submit(
+        return submit(
+            self._coordinator,
             call,
             lambda shard, respond: shard.end(request.transactional_id, end, respond),
             ended_response,
+            FENCED_FROM_VERSION,
         )
 
-    def _submit(
-        self,
-        call: Call[Any],
-        submit: Callable[[TransactionShard, Callable[[Answer], None]], None],
-        to_response: Callable[[ErrorCode, Producer], object],
-    ) -> Waiting | object:
-        """Submit a request to the shard of its transactional id.
 
-        Returns a future of the encoded answer, or at once the response with an error if this broker
-        does not coordinate the transactional id.
-        """
-        try:
-            shard = self._coordinator.shard(call.message.transactional_id)
-        except TransactionError as problem:
-            return to_response(problem.code, NO_PRODUCER)
-        waiting: Waiting = asyncio.get_running_loop().create_future()
-
-        def respond(answer: Answer) -> None:
-            code = known_code(ErrorCode(answer.code), call.header.version, FENCED_FROM_VERSION)
-            call.answer(waiting, lambda: to_response(code, answer.producer))
-
-        submit(shard, respond)
-        return waiting
-
-
-def codes_of_none_added(
+def codes_if_refused(
     cluster: ClusterView, transaction: Any, denied: Container[str]
 ) -> Steps[dict[At, ErrorCode]]:
-    """The codes of all partitions that a transaction of an AddPartitionsToTxn names, if none is
-    added: as in Kafka, one that may not be added, or does not exist as far as this broker knows,
-    keeps the others from being added. `denied` are topics that may not be added."""
+    """The codes of all partitions that a transaction of an AddPartitionsToTxn names, as they are if
+    one of them cannot be added: then none is, as in Kafka, and the others have
+    OPERATION_NOT_ATTEMPTED. `denied` are topics that may not be added; nor can partitions that do
+    not exist as far as this broker knows."""
     codes: dict[At, ErrorCode] = {}
     for topic in transaction.topics:
         for index in topic.partitions:
@@ -268,15 +245,8 @@ def _why_not_added(cluster: ClusterView, at: At, denied: Container[str]) -> Erro
 
 def check_named(message: Any) -> None:
     """Raises `ProtocolViolation` if an AddPartitionsToTxn names more than `MAX_NAMED` transactions,
-    topics or partitions. The elements are not counted one by one."""
-    named = len(message.transactions)
-    for transaction in message.transactions:
-        named += len(transaction.topics)
-        if named > MAX_NAMED:
-            break
-        named += sum(len(topic.partitions) for topic in transaction.topics)
-    if named > MAX_NAMED:
-        raise ProtocolViolation(f"an AddPartitionsToTxn names more than {MAX_NAMED} partitions")
+    topics or partitions."""
+    check_count("an AddPartitionsToTxn", message.transactions, "partitions", MAX_NAMED)
 
 
 def added_response(results: Mapping[str, Codes]) -> object:

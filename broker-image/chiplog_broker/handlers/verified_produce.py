@@ -22,7 +22,7 @@ from chiplog_core.groups.at import At
 from chiplog_core.transactions.producer import Producer
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.messages import ProducePartition
-from chiplog_wire.records.batch import TRANSACTIONAL_MASK, read_header
+from chiplog_wire.records.batch import read_header
 
 MAX_QUESTIONS: Final = 3
 """How often the coordinator is asked about one batch: a marker may arrive after each question."""
@@ -158,6 +158,6 @@ def transaction_of(partition: ProducePartition) -> Producer | None:
         header = read_header(partition.records or memoryview(b""))
     except REFUSALS:
         return None
-    if header.producer_id < 0 or not header.attributes & TRANSACTIONAL_MASK:
+    if header.producer_id < 0 or not header.is_transactional:
         return None
     return Producer(header.producer_id, header.producer_epoch)

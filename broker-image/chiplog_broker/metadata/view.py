@@ -205,7 +205,10 @@ class ClusterView:
         """Remove a topic that was deleted; unknown names are ignored. `is_lost`: nothing says that
         it was deleted, only its metadata is missing."""
         self._forget(name)
-        (self._lost.add if is_lost else self._lost.discard)(name)
+        if is_lost:
+            self._lost.add(name)
+        else:
+            self._lost.discard(name)
         self._announced.pop(name, None)
         self._being_applied.pop(name, None)
 

@@ -21,6 +21,7 @@ from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.following import FULL_DISK_RETRY_S, Following
 from chiplog_broker.partitions.gaps import Gaps
 from chiplog_broker.partitions.isolation import NEVER_S
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.refusals import Refusals
 from chiplog_broker.partitions.verification import Verification, Verifications
@@ -487,33 +488,21 @@ class Partition:
             self._appended()
         return appended
 
-    def append_marker(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        *,
-        is_commit: bool,
-        coordinator_epoch: int,
-        now_ms: int,
-        epoch_is_raised: bool = False,
-    ) -> AppendResult:
+    def append_marker(self, marker: Marker, now_ms: int) -> AppendResult:
         """Append the end marker of a producer's transaction, for a transaction coordinator.
 
-        `coordinator_epoch` is the leader epoch of the coordinator's log. `epoch_is_raised`: the
-        marker has a higher epoch than the records of its transaction, as those of the second
-        generation (KIP-890). The caller waits for the high watermark with `call_when_safe`. Raises
-        `PartitionError`, and `StorageError`, for example `InvalidProducerEpochError` or
-        `CoordinatorFencedError`.
+        The caller waits for the high watermark with `call_when_safe`. Raises `PartitionError`, and
+        `StorageError`, for example `InvalidProducerEpochError` or `CoordinatorFencedError`.
         """
         self._check_accepts_records(acks_all=True)
         appended = self.log.append_marker(
-            EndMarker(is_commit, coordinator_epoch),
-            Producer(producer_id=producer_id, epoch=producer_epoch),
+            EndMarker(marker.is_commit, marker.coordinator_epoch),
+            Producer(producer_id=marker.producer_id, epoch=marker.producer_epoch),
             self.leader_epoch,
             now_ms,
-            epoch_is_raised=epoch_is_raised,
+            epoch_is_raised=marker.epoch_is_raised,
         )
-        self.verifications.marker_appended(producer_id)
+        self.verifications.marker_appended(marker.producer_id)
         self._appended()
         return appended
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
+from chiplog_broker.metadata.listeners import INTERNAL_NAME
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
@@ -38,6 +39,14 @@ class KeptConnections:
             )
             self._connections[node] = connection
             return connection
+
+    async def to_broker(self, broker_id: int) -> PeerConnection:
+        """The connection to this broker's internal listener. Raises `PeerError`."""
+        broker = self._cluster.brokers.get(broker_id)
+        node = None if broker is None else broker.on(INTERNAL_NAME)
+        if node is None:
+            raise PeerUnreachable(f"broker {broker_id} has ended")
+        return await self.to(node)
 
     def close_unused(self, used: Iterable[NodeEndpoint]) -> None:
         """Close connections to brokers that are not in `used`, or have another address there."""

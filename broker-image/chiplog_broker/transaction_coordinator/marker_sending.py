@@ -10,18 +10,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any, Final
 
-from chiplog_broker.metadata.listeners import INTERNAL_NAME
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.peers.dialer import Dialer
-from chiplog_broker.peers.errors import PeerError, PeerUnreachable
+from chiplog_broker.peers.errors import PeerError
 from chiplog_broker.peers.kept import KeptConnections
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.transaction_coordinator.marker_writing import MarkerWriter
 from chiplog_broker.transaction_coordinator.markers import UnwrittenMarkers
-from chiplog_core.groups.at import At
+from chiplog_core.groups.at import At, by_topic
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 
@@ -214,11 +212,7 @@ class MarkerSender:
     ) -> dict[tuple[int, At], ErrorCode]:
         """Send these markers; the codes by producer id and partition. Raises `PeerError`."""
         assert self._connections is not None, "without a dialer nothing is queued"
-        broker = self._cluster.brokers.get(broker_id)
-        node = None if broker is None else broker.on(INTERNAL_NAME)
-        if node is None:
-            raise PeerUnreachable(f"broker {broker_id} has ended")
-        connection = await self._connections.to(node)
+        connection = await self._connections.to_broker(broker_id)
         version = connection.common_version(ApiKey.WRITE_TXN_MARKERS)
         answer = await connection.send_request(
             ApiKey.WRITE_TXN_MARKERS,
@@ -250,8 +244,8 @@ def markers_request(version: int, wanted: Iterable[tuple[UnwrittenMarkers, At]])
     for markers, partitions in by_transaction.values():
         marker = markers.marker
         topics = tuple(
-            topic_class(name=topic, partition_indexes=tuple(at.partition for at in group))
-            for topic, group in groupby(sorted(partitions), lambda at: at.topic)
+            topic_class(name=topic, partition_indexes=indexes)
+            for topic, indexes in by_topic(partitions)
         )
         values = {
             "producer_id": marker.producer_id,

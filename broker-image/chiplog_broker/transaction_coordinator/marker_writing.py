@@ -5,13 +5,12 @@ because it decides which offsets of the transaction count.
 """
 
 from chiplog_broker.coordinator.coordinator import Coordinator
-from chiplog_broker.coordinator.group_log import GroupMarker
 from chiplog_broker.coordinator.holding import call_when_safe
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.partitions.waiting import OnSafe
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.transaction_coordinator.markers import Marker
 from chiplog_core.groups.at import At
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 
@@ -28,28 +27,11 @@ class MarkerWriter:
         """Write a marker. Calls `then` with `none` once the marker is below the high watermark, or
         with the error for which it was refused or may be lost."""
         if at.topic == CONSUMER_OFFSETS:
-            self._groups.append_marker(
-                at.partition,
-                GroupMarker(
-                    producer_id=marker.producer_id,
-                    producer_epoch=marker.producer_epoch,
-                    is_commit=marker.is_commit,
-                    coordinator_epoch=marker.coordinator_epoch,
-                    epoch_is_raised=marker.epoch_is_raised,
-                ),
-                then,
-            )
+            self._groups.append_marker(at.partition, marker, then)
             return
         try:
             partition = self._replicas.leader(at.topic, at.partition)
-            appended = partition.append_marker(
-                marker.producer_id,
-                marker.producer_epoch,
-                is_commit=marker.is_commit,
-                coordinator_epoch=marker.coordinator_epoch,
-                now_ms=self._clock.now_ms(),
-                epoch_is_raised=marker.epoch_is_raised,
-            )
+            appended = partition.append_marker(marker, self._clock.now_ms())
         except (PartitionError, *REFUSALS) as refused:
             then(code_of(refused))
             return

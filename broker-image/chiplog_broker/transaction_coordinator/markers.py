@@ -1,28 +1,9 @@
-"""Transaction markers, and which of them are not written yet."""
+"""Which markers of a transaction are not written yet."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from chiplog_broker.partitions.marker import Marker
 from chiplog_core.groups.at import At
-from chiplog_core.transactions.stored import SECOND_GENERATION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
-    """The marker that ends a producer's transaction in a partition."""
-
-    producer_id: int
-    producer_epoch: int
-    is_commit: bool
-    coordinator_epoch: int
-    """The leader epoch of the coordinator's partition of `__transaction_state`."""
-    transaction_version: int = 0
-    """2 if the producer's epoch was raised for this marker (KIP-890), else 0."""
-
-    @property
-    def epoch_is_raised(self) -> bool:
-        """Whether the marker has a higher epoch than the transaction that it ends."""
-        return self.transaction_version >= SECOND_GENERATION
 
 
 class UnwrittenMarkers:

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 from chiplog_broker.coordinator.led_shard import LedShard
 from chiplog_broker.partitions.errors import PartitionError
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.transaction_coordinator.errors import TransactionError
-from chiplog_broker.transaction_coordinator.markers import Marker, UnwrittenMarkers
+from chiplog_broker.transaction_coordinator.markers import UnwrittenMarkers
 from chiplog_broker.transaction_coordinator.transaction_log import TransactionLog
 from chiplog_broker.transaction_coordinator.transaction_memory import TransactionMemory
 from chiplog_broker.transactions.figures import TransactionCounters

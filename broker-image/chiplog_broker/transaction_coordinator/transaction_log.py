@@ -3,10 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Final, NamedTuple
 
-from chiplog_broker.coordinator.holding import Safety, call_when_safe, outcome
+from chiplog_broker.coordinator.holding import Safety, call_when_safe, until_safe
 from chiplog_broker.coordinator.loading import load
 from chiplog_broker.coordinator.read_barrier import MARKS, ReadBarrier
 from chiplog_broker.groups.batches import read_mark
@@ -75,18 +74,12 @@ class TransactionLog:
         self.partition.check_epoch(self.epoch)
 
     async def load(self) -> None:
-        """Read the log, and wait until all of it is below the high watermark.
-
-        While this leader is isolated, waiting for an offset fails again and again; this method
-        continues to wait. Raises `PartitionError` if the leader epoch ends, `RecordsError` and
-        `StorageError`.
+        """Read the log, and wait until all of it is below the high watermark. Raises
+        `PartitionError` if the leader epoch ends, `RecordsError` and `StorageError`.
         """
-        partition, end_offset = self.partition, self.partition.log.end_offset
-        self.state = await load(partition, TransactionsState)
-        self.check()
-        while partition.high_watermark < end_offset:
-            await outcome(partial(call_when_safe, partition, end_offset))
-            self.check()
+        end_offset = self.partition.log.end_offset
+        self.state = await load(self.partition, TransactionsState)
+        await until_safe(self.partition, end_offset, self.check)
 
     def present(self, transactional_id: str) -> Present:
         """What is stored of a transactional id, and whether a record of it is pending."""

@@ -2,8 +2,8 @@
 to.
 
 As in Kafka: a reason that passes becomes a code after which every client sends the same request
-again, without looking for another leader or coordinator of a group; its own code would not do for
-clients that never expect one of a transaction coordinator here.
+again, without looking for another leader or group coordinator. The coordinator's own code cannot be
+passed on: a producer expects no errors of a transaction coordinator in these responses.
 """
 
 from typing import Final

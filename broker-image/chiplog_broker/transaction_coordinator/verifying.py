@@ -9,17 +9,15 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from chiplog_broker.metadata.listeners import INTERNAL_NAME
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.peers.dialer import Dialer
-from chiplog_broker.peers.errors import PeerError, PeerUnreachable
+from chiplog_broker.peers.errors import PeerError
 from chiplog_broker.peers.kept import KeptConnections
 from chiplog_broker.transaction_coordinator.coordinator import TransactionCoordinator
 from chiplog_broker.transaction_coordinator.errors import TransactionError
-from chiplog_core.groups.at import At
+from chiplog_core.groups.at import At, by_topic
 from chiplog_core.topic_name import TRANSACTION_STATE
 from chiplog_core.transactions.codes import Code
 from chiplog_core.transactions.producer import Producer
@@ -38,7 +36,7 @@ below the high watermark of its log; others need not wait for that."""
 ANSWER_TIMEOUT_S: Final = 10.0
 """Less than clients wait for an answer to a Produce (30 s), so that they get an error."""
 BATCHES_FROM_VERSION: Final = 4
-"""The first version of AddPartitionsToTxn that brokers send."""
+"""From here on AddPartitionsToTxn is for brokers, with many transactions, and may only verify."""
 
 Codes: TypeAlias = Mapping[At, ErrorCode]
 
@@ -169,11 +167,7 @@ class TransactionVerifier:
     async def _request(self, broker_id: int, questions: Sequence[Question]) -> Mapping[str, Codes]:
         """Ask this broker; the codes by transactional id. Raises `PeerError`."""
         assert self._connections is not None, "without a dialer nothing is queued"
-        broker = self._cluster.brokers.get(broker_id)
-        node = None if broker is None else broker.on(INTERNAL_NAME)
-        if node is None:
-            raise PeerUnreachable(f"broker {broker_id} has ended")
-        connection = await self._connections.to(node)
+        connection = await self._connections.to_broker(broker_id)
         version = connection.common_version(ApiKey.ADD_PARTITIONS_TO_TXN)
         if version < BATCHES_FROM_VERSION:
             raise PeerError(f"broker {broker_id} verifies no transactions")
@@ -238,10 +232,8 @@ def verification_request(version: int, questions: Sequence[Question]) -> Any:
                 producer_epoch=question.producer.epoch,
                 verify_only=not question.adds,
                 topics=tuple(
-                    topic_class(name=topic, partitions=tuple(at.partition for at in partitions))
-                    for topic, partitions in groupby(
-                        sorted(question.partitions), lambda at: at.topic
-                    )
+                    topic_class(name=topic, partitions=partitions)
+                    for topic, partitions in by_topic(question.partitions)
                 ),
             )
             for question in questions

@@ -4,11 +4,10 @@ The schema is that of Apache Kafka 4.3.1. Like Kafka with transactions of the se
 write version 1, whose tagged fields belong to that generation (KIP-890).
 """
 
-from itertools import groupby
 from typing import Final
 
 from chiplog_broker.transactions.errors import UnreadableTransactionError
-from chiplog_core.groups.at import At
+from chiplog_core.groups.at import At, by_topic
 from chiplog_core.transactions.producer import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from chiplog_core.transactions.states import STATUS_NUMBERS, TransactionState
 from chiplog_core.transactions.stored import StoredTransaction
@@ -51,12 +50,9 @@ def _encode_partitions(transaction: StoredTransaction) -> bytes:
     if transaction.state is TransactionState.EMPTY:
         assert not transaction.partitions, "an empty transaction has no partitions"
         return _NULL_ARRAY
-    by_topic = [
-        (topic, [partition for _, partition in partitions])
-        for topic, partitions in groupby(sorted(transaction.partitions), lambda at: at.topic)
-    ]
-    pieces = [count(len(by_topic), compact=True)]
-    for topic, partitions in by_topic:
+    topics = list(by_topic(transaction.partitions))
+    pieces = [count(len(topics), compact=True)]
+    for topic, partitions in topics:
         pieces += (
             compact_string(topic),
             count(len(partitions), compact=True),

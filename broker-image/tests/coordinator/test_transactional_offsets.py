@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.coordinator import group_memory
-from chiplog_broker.coordinator.group_log import GroupMarker
 from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.requests import Identity
+from chiplog_core.transactions.stored import FIRST_GENERATION, SECOND_GENERATION
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.writer import Producer
@@ -65,12 +66,12 @@ async def end(
     coordinator_epoch: int = 0,
     is_raised: bool = False,
 ) -> ErrorCode:
-    marker = GroupMarker(
+    marker = Marker(
         producer_id=producer.producer_id,
         producer_epoch=producer.epoch,
         is_commit=commits,
         coordinator_epoch=coordinator_epoch,
-        epoch_is_raised=is_raised,
+        transaction_version=SECOND_GENERATION if is_raised else FIRST_GENERATION,
     )
     coordinator = kit.broker._coordinator
     return await outcome(lambda then: coordinator.append_marker(0, marker, then))

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.transaction_coordinator.verifying import Question, TransactionVerifier
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -37,7 +38,10 @@ def in_transaction(producer_id: int, sequence: int = 0) -> bytes:
 
 def end(kit: "Kit", producer_id: int, *, is_commit: bool = False) -> None:
     (partition,) = kit.partitions("orders")
-    partition.append_marker(producer_id, 0, is_commit=is_commit, coordinator_epoch=2, now_ms=NOW_MS)
+    marker = Marker(
+        producer_id=producer_id, producer_epoch=0, is_commit=is_commit, coordinator_epoch=2
+    )
+    partition.append_marker(marker, NOW_MS)
 
 
 async def fetch(

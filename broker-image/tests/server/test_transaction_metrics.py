@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.server.exposition import transactions
 from chiplog_broker.transactions.figures import figures
 from chiplog_core.config.transaction_keys import TRANSACTION_MAX_TIMEOUT_MS
@@ -118,7 +119,8 @@ def test_a_partition_with_a_hanging_transaction(
             monkeypatch.setattr(transactions, "LATE_MS", -longest_ms)
             await asyncio.sleep(0.01)
             assert of(await told(kit.broker), LATE) == [1]
-            partition.append_marker(7, 0, is_commit=False, coordinator_epoch=0, now_ms=1)
+            marker = Marker(producer_id=7, producer_epoch=0, is_commit=False, coordinator_epoch=0)
+            partition.append_marker(marker, 1)
             assert of(await told(kit.broker), LATE) == [0]
 
     kit.run(scenario)

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.transaction_coordinator.marker_writing import MarkerWriter
-from chiplog_broker.transaction_coordinator.markers import Marker
 from chiplog_core.groups.at import At
 from chiplog_core.transactions.producer import Producer
 from chiplog_wire.protocol.errors import ErrorCode

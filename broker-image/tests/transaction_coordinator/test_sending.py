@@ -9,11 +9,12 @@ from uuid import uuid4
 import pytest
 
 from chiplog_broker.metadata.view import BrokerView, ClusterView, PartitionView, TopicView
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.peers.errors import PeerLost
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.transaction_coordinator import marker_sending
 from chiplog_broker.transaction_coordinator.marker_sending import MarkerSender
-from chiplog_broker.transaction_coordinator.markers import Marker, UnwrittenMarkers
+from chiplog_broker.transaction_coordinator.markers import UnwrittenMarkers
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.groups.at import At
 from chiplog_wire.protocol.apis import ApiKey

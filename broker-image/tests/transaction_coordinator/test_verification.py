@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.handlers import group_offsets, verified_produce
+from chiplog_broker.partitions.marker import Marker
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.server.dispatch import LARGE_BODY_BYTES
 from chiplog_broker.transaction_coordinator.verifying import Question, TransactionVerifier
@@ -228,6 +229,16 @@ def test_a_coordinator_that_cannot_answer(kit: "Kit", asked: Asked, version: int
     kit.run(scenario)
 
 
+def abort_of(producer: Producer) -> Marker:
+    """The marker that aborts the producer's transaction."""
+    return Marker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        is_commit=False,
+        coordinator_epoch=0,
+    )
+
+
 def test_a_marker_overtakes_the_answer(kit: "Kit", asked: Asked) -> None:
     async def scenario() -> None:
         async with running(kit) as client:
@@ -238,9 +249,7 @@ def test_a_marker_overtakes_the_answer(kit: "Kit", asked: Asked) -> None:
             partition = kit.broker._replicas.leader("orders", 0)
 
             def end() -> None:
-                partition.append_marker(
-                    *producer, is_commit=False, coordinator_epoch=0, now_ms=SystemClock().now_ms()
-                )
+                partition.append_marker(abort_of(producer), SystemClock().now_ms())
 
             # The answer is about a transaction that the marker has ended: it is asked again.
             asked.then = end
@@ -266,9 +275,8 @@ def test_markers_in_many_partitions_take_one_more_question(kit: "Kit", asked: As
 
             def end() -> None:
                 for index in (0, 1):
-                    kit.broker._replicas.leader("orders", index).append_marker(
-                        *producer, is_commit=False, coordinator_epoch=0, now_ms=1
-                    )
+                    partition = kit.broker._replicas.leader("orders", index)
+                    partition.append_marker(abort_of(producer), 1)
                 asked.then = None
 
             asked.then = end

@@ -64,8 +64,9 @@ TRANSACTION_LOG_MIN_ISR = ConfigKey(
     default=2,
     minimum=1,
     maximum=MAX_REPLICAS,
-    doc="How many in-sync replicas __transaction_state needs for a write. It is lower where the "
-    "topic has as few replicas or fewer, so that one broker can restart.",
+    doc="How many in-sync replicas __transaction_state needs for a write. If the topic has no "
+    "more replicas than this, one less than its number of replicas is used, but at least 1, so "
+    "that one broker can restart.",
 )
 TRANSACTION_LOG_SEGMENT_BYTES = ConfigKey(
     name="transaction.state.log.segment.bytes",

@@ -68,11 +68,11 @@ class Decision:
 
     @property
     def needs_proof(self) -> bool:
-        """Whether the coordinator must be certain that it still is one before it gives this answer.
+        """Whether the coordinator must make sure that it still leads before it gives this answer.
 
-        Without a record nothing shows that. One that was deposed and does not know it yet would
-        fence a producer that its successor has let in, or would answer that a transaction is
-        committed which began at its successor.
+        Without a record nothing shows that. A coordinator that has lost its leadership without
+        knowing it would fence a producer that the new coordinator has admitted, or confirm the
+        commit of a transaction that began at the new one.
         """
         return self.record is None and (self.repeats or self.answer.code in LASTING)
 

@@ -48,7 +48,7 @@ _LENGTH = Struct(">i")
 _CRC = Struct(">I")
 _LENGTH_AT = 8
 _CRC_AT = 17
-_ATTRIBUTES_AT = 21
+ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
@@ -199,8 +199,8 @@ def set_place(batch: memoryview, base_offset: int, length_bytes: int, leader_epo
 
 def stamp_append_time(batch: memoryview, now_ms: int) -> None:
     """`LogAppendTime`: set the timestamp of all records to `now_ms`, by two header fields."""
-    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | TIMESTAMP_TYPE_MASK)
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | TIMESTAMP_TYPE_MASK)
     _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, now_ms)
     seal(batch)
 

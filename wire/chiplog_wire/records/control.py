@@ -11,15 +11,16 @@ from struct import Struct
 from typing import NamedTuple
 
 from chiplog_wire.buffer import Buffer
-from chiplog_wire.records.batch import CONTROL_MASK, LENGTH_OVERHEAD_BYTES, BatchHeader
+from chiplog_wire.records.batch import BatchHeader
 from chiplog_wire.records.errors import RecordsError
 from chiplog_wire.records.reader import read_records
 from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
-_KEY = Struct(">hh")
+MARKER_KEY = Struct(">hh")
+"""The key of a marker: its version, and `ABORT` or `COMMIT`."""
 _VALUE = Struct(">hi")
 _VERSION = 0
-_ABORT, _COMMIT = 0, 1
+ABORT, COMMIT = 0, 1
 
 
 class EndMarker(NamedTuple):
@@ -35,7 +36,7 @@ def build_marker(marker: EndMarker, producer: Producer, now_ms: int) -> bytearra
     """The control batch with this marker, at base offset 0. `producer` has no sequence number."""
     record = NewRecord(
         _VALUE.pack(_VERSION, marker.coordinator_epoch),
-        key=_KEY.pack(_VERSION, _COMMIT if marker.is_commit else _ABORT),
+        key=MARKER_KEY.pack(_VERSION, COMMIT if marker.is_commit else ABORT),
         timestamp_ms=now_ms,
     )
     return build_batch([record], BatchOptions(producer=producer, transactional=True, control=True))
@@ -46,10 +47,10 @@ def read_marker(batch: Buffer, header: BatchHeader) -> EndMarker | None:
     another type. The caller checks the checksum."""
     try:
         for record in read_records(batch, header):
-            _, kind = _KEY.unpack_from(record.key or b"")
+            _, kind = MARKER_KEY.unpack_from(record.key or b"")
             _, coordinator_epoch = _VALUE.unpack_from(record.value or b"")
-            if kind in (_ABORT, _COMMIT):
-                return EndMarker(kind == _COMMIT, coordinator_epoch)
+            if kind in (ABORT, COMMIT):
+                return EndMarker(kind == COMMIT, coordinator_epoch)
             break
     except (RecordsError, struct.error):
         pass
@@ -61,8 +62,8 @@ def read_markers(batches: memoryview, headers: Iterable[BatchHeader]) -> dict[in
     batches."""
     found, position = {}, 0
     for header in headers:
-        end = position + header.length_bytes + LENGTH_OVERHEAD_BYTES
-        if header.attributes & CONTROL_MASK:
+        end = position + header.size_bytes
+        if header.is_control:
             marker = read_marker(batches[position:end], header)
             if marker is not None:
                 found[header.base_offset] = marker

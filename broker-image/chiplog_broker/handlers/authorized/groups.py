@@ -14,7 +14,7 @@ from chiplog_broker.handlers.authorized.asking import (
     Refused,
     Verdict,
 )
-from chiplog_broker.handlers.authorized.items import PerItem, group
+from chiplog_broker.handlers.authorized.items import PerItem, adding, group
 from chiplog_broker.handlers.coordinators import GROUP, NOWHERE, TRANSACTION
 from chiplog_broker.handlers.group_admin import not_described
 from chiplog_broker.handlers.group_offsets import (
@@ -68,7 +68,11 @@ def may_use(asking: Asking, operation: Operation, topic: TopicRef) -> bool:
 
 def offset_commit(asking: Asking) -> Steps[Verdict]:
     """READ for the group and for each topic."""
-    request: OffsetCommitRequest = asking.message
+    return (yield from check_commit(asking, asking.message))
+
+
+def check_commit(asking: Asking, request: OffsetCommitRequest) -> Steps[Verdict]:
+    """READ for the group and for each topic of a commit, which may be a part of the request."""
     if not asking.may(Operation.READ, ResourceType.GROUP, request.group_id):
         refused = tuple(not_committed(topic, GROUP_FAILED) for topic in request.topics)
         return Refused(OffsetCommitResponse(refused))
@@ -80,17 +84,11 @@ def offset_commit(asking: Asking) -> Steps[Verdict]:
             yield None
     if not denied:
         return None
-
     refusals = tuple(not_committed(topic, TOPIC_FAILED) for topic in denied)
     if not allowed:
         # As in Kafka: the group is not even looked for.
         return Refused(OffsetCommitResponse(refusals))
-
-    def merge(answer: OffsetCommitResponse) -> Steps[object]:
-        yield from ()
-        return OffsetCommitResponse((*answer.topics, *refusals))
-
-    return Reduced(request._replace(topics=tuple(allowed)), merge)
+    return Reduced(request._replace(topics=tuple(allowed)), adding("topics", refusals))
 
 
 def not_committed(topic: CommitTopic, code: ErrorCode) -> CommittedTopic:

@@ -17,11 +17,11 @@ from chiplog_wire.protocol.messages import (
     ProduceTopic,
     ProduceTopicResponse,
 )
-from chiplog_wire.records.batch import TRANSACTIONAL_MASK
+from chiplog_wire.records.batch import ATTRIBUTES_AT, TRANSACTIONAL_MASK
 from chiplog_wire.steps import Steps
 
 UNKNOWN = -1
-LAST_ATTRIBUTES_BYTE: Final = 22
+LAST_ATTRIBUTES_BYTE: Final = ATTRIBUTES_AT + 1
 """Where the lower byte of a batch's attributes is."""
 
 

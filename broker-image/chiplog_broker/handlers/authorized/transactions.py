@@ -13,27 +13,25 @@ from chiplog_broker.handlers.authorized.asking import (
     Refused,
     Verdict,
 )
-from chiplog_broker.handlers.authorized.groups import may_use, not_committed
-from chiplog_broker.handlers.authorized.items import PerItem, adding
+from chiplog_broker.handlers.authorized.groups import check_commit, not_committed
+from chiplog_broker.handlers.authorized.items import PerItem
 from chiplog_broker.handlers.markers import check_markers
 from chiplog_broker.handlers.transaction_admin import no_transaction
 from chiplog_broker.handlers.transactions import (
-    BATCHES_FROM_VERSION,
     added_response,
     check_named,
-    codes_of_none_added,
+    codes_if_refused,
     ended_response,
     offsets_added_response,
 )
+from chiplog_broker.transaction_coordinator.verifying import BATCHES_FROM_VERSION
 from chiplog_core.authorizer.acls import CLUSTER_NAME, Operation, ResourceType
 from chiplog_core.groups.at import At
 from chiplog_core.topic_name import is_internal
 from chiplog_core.transactions.producer import NO_PRODUCER
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey
-from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.offset_messages import (
-    CommitTopic,
     OffsetCommitResponse,
     TxnOffsetCommitRequest,
 )
@@ -69,7 +67,7 @@ def add_partitions_to_txn(asking: Asking) -> Steps[Verdict]:
     if not denied:
         return None
     denied.update(topic.name for topic in transaction.topics if is_internal(topic.name))
-    codes = yield from codes_of_none_added(asking.guards.cluster, transaction, denied)
+    codes = yield from codes_if_refused(asking.guards.cluster, transaction, denied)
     return Refused((yield partial(added_response, {transaction.transactional_id: codes})))
 
 
@@ -97,27 +95,14 @@ def add_offsets_to_txn(asking: Asking) -> Steps[Verdict]:
 def txn_offset_commit(asking: Asking) -> Steps[Verdict]:
     """WRITE for the transactional id, READ for the group and for each topic."""
     request: TxnOffsetCommitRequest = asking.message
-    code = ErrorCode.none
     if not asking.may(Operation.WRITE, TRANSACTIONAL_ID, request.transactional_id):
         code = FAILED[TRANSACTIONAL_ID]
-    elif not asking.may(Operation.READ, ResourceType.GROUP, request.commit.group_id):
-        code = FAILED[ResourceType.GROUP]
-    if code is not ErrorCode.none:
         topics = tuple(not_committed(topic, code) for topic in request.commit.topics)
         return Refused(OffsetCommitResponse(topics))
-    allowed: list[CommitTopic] = []
-    denied: list[CommitTopic] = []
-    for count, topic in enumerate(request.commit.topics, 1):
-        (allowed if may_use(asking, Operation.READ, topic.topic) else denied).append(topic)
-        if not count % NAMES_PER_STEP:
-            yield None
-    if not denied:
-        return None
-    refusals = tuple(not_committed(topic, FAILED[ResourceType.TOPIC]) for topic in denied)
-    if not allowed:
-        return Refused(OffsetCommitResponse(refusals))
-    commit = request.commit._replace(topics=tuple(allowed))
-    return Reduced(request._replace(commit=commit), adding("topics", refusals))
+    verdict = yield from check_commit(asking, request.commit)
+    if isinstance(verdict, Reduced):
+        return Reduced(request._replace(commit=verdict.message), verdict.merge)
+    return verdict
 
 
 def end_txn(asking: Asking) -> Steps[Verdict]:

@@ -14,6 +14,7 @@ from chiplog_broker.handlers.groups import (
     leave_response,
     sync_response,
 )
+from chiplog_broker.handlers.producers import init_response
 from chiplog_broker.server.dispatch import is_large
 from chiplog_core.authorizer.acls import Operation, ResourceType
 from chiplog_core.groups.answers import Joined, Left, Synced
@@ -95,12 +96,7 @@ def init_producer_id(asking: Asking) -> Steps[Verdict]:
         code = FAILED[ResourceType.TRANSACTIONAL_ID]
     elif may_write_somewhere(asking) or asking.may_in_cluster(Operation.IDEMPOTENT_WRITE):
         return None
-    types = answers(ApiKey.INIT_PRODUCER_ID)
-    return Refused(
-        types.InitProducerIdResponse(
-            throttle_time=NO_THROTTLE, error_code=code, producer_id=-1, producer_epoch=-1
-        )
-    )
+    return Refused(init_response(code))
 
 
 def may_write_somewhere(asking: Asking) -> bool:
