@@ -5,18 +5,15 @@ from collections.abc import Iterable
 
 from docs.tables import table
 from e2e.compat import lists
-from e2e.compat.lists import FAILED, PASSED, SKIPPED, class_of
+from e2e.compat.lists import FAILED, OUTCOMES, SKIPPED, class_of
 
-OUTCOMES = (PASSED, FAILED, SKIPPED)
 MOST_NAMES = 12
 """How many tests a row names."""
 
 
 def totals() -> str:
     """The table with the numbers of each class, and of all."""
-    counts: dict[str, Counter[str]] = {}
-    for one in lists.listed().values():
-        counts.setdefault(class_of(one.test), Counter())[one.outcome] += 1
+    counts = lists.counts(lists.listed().values())
     counts["**all**"] = sum(counts.values(), Counter())
     rows = ((name, *(str(of[outcome]) for outcome in OUTCOMES)) for name, of in counts.items())
     return table(("Class", *OUTCOMES), rows)

@@ -20,8 +20,8 @@ class OpenTransaction(NamedTuple):
 
 
 def candidates(producers: Producers, max_timeout_ms: int, now_ms: int) -> list[OpenTransaction]:
-    """The open transactions whose producers wrote last before longer than `max_timeout_ms`, in the
-    order of the partitions. `now_ms` is in milliseconds since 1970."""
+    """The open transactions whose producers have written nothing for longer than `max_timeout_ms`,
+    in the order of the partitions. `now_ms` is in milliseconds since 1970."""
     return [
         OpenTransaction(at, producer)
         for at, found in sorted(producers.items(), key=lambda one: one[0])

@@ -40,9 +40,6 @@ class ForkedBroker(StandaloneBroker):
             process.kill()
             process.join()
 
-    def kill(self) -> None:
-        self._end(signal.SIGKILL)
-
 
 def run_broker(arguments: list[str], output: Path) -> None:
     """What the forked process does."""

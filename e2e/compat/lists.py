@@ -6,6 +6,7 @@ patterns of names in which `*` stands for any text; they are written by hand.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from e2e.compat.running import Result
 
 HERE: Final = Path(__file__).parent
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+OUTCOMES: Final = (PASSED, FAILED, SKIPPED)
 RESULTS: Final = HERE / "results.tsv"
 SKIPS: Final = HERE / "skipped.tsv"
 CAUSES: Final = HERE / "failing.tsv"
@@ -66,6 +68,14 @@ def write(results: Mapping[str, Result], path: Path = RESULTS) -> None:
     """Write the list, sorted by name."""
     ordered = sorted(results.values(), key=lambda one: one.test)
     path.write_text("".join(f"{one.test}\t{one.outcome}\t{one.why}\n" for one in ordered))
+
+
+def counts(results: Iterable[Result]) -> dict[str, Counter[str]]:
+    """Class -> the number of its tests with each outcome."""
+    found: dict[str, Counter[str]] = {}
+    for one in results:
+        found.setdefault(class_of(one.test), Counter())[one.outcome] += 1
+    return found
 
 
 def class_of(test: str) -> str:

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from chiplog_core.config.broker_keys import broker_key
 
 ALONE = {"default.replication.factor": "1"}
-"""What a broker by itself cannot have otherwise."""
+"""A standalone broker has one replica of each partition."""
 NEVER = {"unclean.leader.election.enable": "false"}
-"""What no cluster of ours can have otherwise. Tests set it so that they find a leader soon."""
+"""No broker accepts another value. Tests set it to get a leader soon."""
 QUICK = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.partitions": "5"}
 """Smaller than the defaults, as in Kafka's own test clusters: hundreds of brokers are started."""
 RENAMED = {"producer.id.expiration.check.interval.ms": "log.retention.check.interval.ms"}
 """Properties of Kafka, and the ones that do the same in Chiplog."""
-FOR_TESTS = {"auto.create.topics.enable": "true"}
+KAFKAS_DEFAULTS = {"auto.create.topics.enable": "true"}
 """Kafka's defaults where ours differ."""
 
 
@@ -24,4 +24,4 @@ def adapted(properties: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
     """
     properties = {RENAMED.get(key, key): value for key, value in properties.items()}
     known = {key: value for key, value in properties.items() if broker_key(key) is not None}
-    return {**QUICK, **FOR_TESTS, **known, **ALONE, **NEVER}, properties.keys() - known.keys()
+    return {**QUICK, **KAFKAS_DEFAULTS, **known, **ALONE, **NEVER}, properties.keys() - known.keys()

@@ -18,7 +18,7 @@ from e2e.cluster import layout
 from e2e.cluster.console import Refused
 from e2e.compat import lists
 from e2e.compat.brokers import Brokers
-from e2e.compat.lists import FAILED, PASSED, SKIPPED, class_of
+from e2e.compat.lists import FAILED, PASSED, class_of
 from e2e.compat.running import (
     FINISHED,
     SUITES,
@@ -32,7 +32,8 @@ from e2e.compat.running import (
 
 DIRECTORY = layout.CHECKOUT / ".compat"
 BATCH = 12
-"""How many classes a process of Java runs. Of what they leave behind it gets rid by ending."""
+"""How many test classes one JVM runs. The next JVM starts without the threads and memory that they
+leave behind."""
 WIDTH = 150
 
 
@@ -134,18 +135,16 @@ def last(results: Iterable[Result], of_classes: Collection[str]) -> list[Result]
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{counts[one]} {one}" for one in (PASSED, FAILED, SKIPPED) if one in counts)
+    return ", ".join(f"{counts[one]} {one}" for one in lists.OUTCOMES if one in counts)
 
 
 def table(results: Iterable[Result]) -> Table:
     """Passed, failed and skipped tests of each class, and of all."""
-    counts: dict[str, Counter[str]] = {}
-    for one in results:
-        counts.setdefault(class_of(one.test), Counter())[one.outcome] += 1
+    counts = lists.counts(results)
     counts["all"] = sum(counts.values(), Counter())
-    shown = Table("class", *(PASSED, FAILED, SKIPPED))
+    shown = Table("class", *lists.OUTCOMES)
     for name, of in counts.items():
-        shown.add_row(name, *(str(of[outcome]) for outcome in (PASSED, FAILED, SKIPPED)))
+        shown.add_row(name, *(str(of[outcome]) for outcome in lists.OUTCOMES))
     return shown
 
 

@@ -61,7 +61,7 @@ def _read(results: Path) -> Iterator[Result]:
             result = Result(**json.loads(line))
         except json.JSONDecodeError:
             continue
-        if result.why not in {DONE, NOT_CHOSEN} and not result.why.endswith((DONE, NOT_CHOSEN)):
+        if not result.why.endswith((DONE, NOT_CHOSEN)):
             yield result
 
 

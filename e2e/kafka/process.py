@@ -108,8 +108,7 @@ class BrokerProcess(ABC):
 
     def kill(self) -> None:
         """End it at once, as a crash would. Nothing happens where it does not run."""
-        if self.child is not None:
-            self._end(signal.SIGKILL)
+        self._end(signal.SIGKILL)
 
     def _end(self, sig: signal.Signals) -> None:
         """Send a signal and wait for the end.

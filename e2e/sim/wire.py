@@ -5,7 +5,7 @@ name, Fetch by topic id.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from chiplog_broker.ports.net import SystemNet
 from chiplog_wire.client.connection import encoded
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
-from chiplog_wire.records.batch import check_crc, read_header
+from chiplog_wire.records.batch import HEADER_BYTES, BatchHeader, check_crc, read_header
 from chiplog_wire.records.errors import CorruptBatchError
 from chiplog_wire.records.reader import Record, read_records
 from e2e.kafka.messages import request, response
@@ -331,17 +331,24 @@ def records_in(data: bytes) -> tuple[list[tuple[int, str]], int]:
     The second is -1 if there is no complete batch. Raises `CorruptBatchError`.
     """
     found: list[tuple[int, str]] = []
-    view, position, next_offset = memoryview(data), 0, -1
-    while len(view) - position >= 61:  # the size of a batch's header
-        header = read_header(view[position:])
-        if position + header.size_bytes > len(view):
-            break
-        batch = view[position : position + header.size_bytes]
-        check_crc(batch, header)
+    next_offset = -1
+    for header, batch in batches_in(data):
         found += [(one.offset, named(one).decode()) for one in read_records(batch, header)]
-        position += header.size_bytes
         next_offset = header.last_offset + 1
     return found, next_offset
+
+
+def batches_in(data: bytes) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The complete batches of `data`, with their headers. Raises `CorruptBatchError`."""
+    view, position = memoryview(data), 0
+    while len(view) - position >= HEADER_BYTES:
+        header = read_header(view[position:])
+        if position + header.size_bytes > len(view):
+            return
+        batch = view[position : position + header.size_bytes]
+        check_crc(batch, header)
+        position += header.size_bytes
+        yield header, batch
 
 
 def named(record: Record) -> bytes:

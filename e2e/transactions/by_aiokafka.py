@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 from aiokafka import (  # type: ignore[import-untyped]
@@ -17,13 +18,13 @@ from e2e.transactions.client import (
     LIMIT_S,
     MAX_POLL_RECORDS,
     TRANSACTION_TIMEOUT_MS,
-    FencedError,
     Input,
     Isolation,
     Producer,
     Source,
     TransactionalClient,
-    TransactionFailedError,
+    errors_of,
+    inputs,
 )
 
 T = TypeVar("T")
@@ -31,14 +32,8 @@ Wait = Callable[[Coroutine[Any, Any, Any]], Any]
 CLOSE_LIMIT_S = 5
 
 
-@contextmanager
-def its_errors() -> Iterator[None]:
-    """Turn the library's errors into those of the interface."""
-    try:
-        yield
-    except KafkaError as failed:
-        kind = FencedError if isinstance(failed, ProducerFenced) else TransactionFailedError
-        raise kind(repr(failed)) from failed
+its_errors = partial(errors_of, KafkaError, ProducerFenced)
+"""Turns the library's errors into those of the interface."""
 
 
 class AiokafkaSource(Source):
@@ -60,12 +55,9 @@ class AiokafkaSource(Source):
         self.consumer = wait(start())
 
     def poll(self) -> list[Input]:
-        found = self.wait(self.consumer.getmany(timeout_ms=500, max_records=MAX_POLL_RECORDS))
-        return [
-            Input(one.partition, one.offset, one.value)
-            for records in found.values()
-            for one in records
-        ]
+        return inputs(
+            self.wait(self.consumer.getmany(timeout_ms=500, max_records=MAX_POLL_RECORDS))
+        )
 
     def positions(self) -> dict[Any, int]:
         """The next offset of each partition."""

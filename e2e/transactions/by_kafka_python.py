@@ -1,7 +1,7 @@
 """kafka-python: the first generation of transactions."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from e2e.clients.by_kafka_python import (
@@ -16,24 +16,17 @@ from e2e.transactions.client import (
     LIMIT_S,
     MAX_POLL_RECORDS,
     TRANSACTION_TIMEOUT_MS,
-    FencedError,
     Input,
     Isolation,
     Producer,
     Source,
     TransactionalClient,
-    TransactionFailedError,
+    errors_of,
+    inputs,
 )
 
-
-@contextmanager
-def its_errors() -> Iterator[None]:
-    """Turn the library's errors into those of the interface."""
-    try:
-        yield
-    except KafkaError as failed:
-        kind = FencedError if isinstance(failed, ProducerFencedError) else TransactionFailedError
-        raise kind(repr(failed)) from failed
+its_errors = partial(errors_of, KafkaError, ProducerFencedError)
+"""Turns the library's errors into those of the interface."""
 
 
 class KafkaPythonSource(Source):
@@ -49,12 +42,7 @@ class KafkaPythonSource(Source):
         )
 
     def poll(self) -> list[Input]:
-        found = self.consumer.poll(timeout_ms=500)
-        return [
-            Input(one.partition, one.offset, one.value)
-            for records in found.values()
-            for one in records
-        ]
+        return inputs(self.consumer.poll(timeout_ms=500))
 
     def rewind(self) -> None:
         for where in self.consumer.assignment():

@@ -1,10 +1,11 @@
 """The interface of the tested clients: transactional producers, and consumers that feed them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 LIMIT_S = 120
 """Hang guard of each call. Brokers may be starved, and one of them may be killed meanwhile."""
@@ -27,6 +28,16 @@ class FencedError(TransactionFailedError):
     """The client's own error for "another producer has this transactional id now"."""
 
 
+@contextmanager
+def errors_of(library: type[Exception], fenced: type[Exception]) -> Iterator[None]:
+    """Turn a library's errors into those of the interface; `fenced` is its error of that name."""
+    try:
+        yield
+    except library as failed:
+        kind = FencedError if isinstance(failed, fenced) else TransactionFailedError
+        raise kind(repr(failed)) from failed
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """A record that is to be transformed."""
@@ -34,6 +45,13 @@ class Input:
     partition: int
     offset: int
     value: bytes
+
+
+def inputs(found: Mapping[Any, Sequence[Any]]) -> list[Input]:
+    """The records of a poll, which both Python libraries return by partition."""
+    return [
+        Input(one.partition, one.offset, one.value) for records in found.values() for one in records
+    ]
 
 
 class Source(ABC):
@@ -97,7 +115,7 @@ class Producer(ABC):
 
 
 class TransactionalClient(ABC):
-    """A client library. As a context manager it is what it needs around all tests."""
+    """A client library. As a context manager it starts and stops what it needs for all tests."""
 
     name: ClassVar[str]
     survives_coordinator: ClassVar[bool] = True

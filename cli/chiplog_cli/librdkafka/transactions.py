@@ -19,14 +19,10 @@ from chiplog_cli.transaction_facts import (
     TransactionFilter,
     TransactionListing,
 )
+from chiplog_core.transactions.states import TransactionState
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 NO_ERROR = 0
-STATES = (
-    *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"),
-    *("PrepareEpochFence", "Dead"),
-)
-"""Kafka's states of a transactional id."""
 UNKNOWN_TO_LIBRDKAFKA = {
     105: ("TRANSACTIONAL_ID_NOT_FOUND", "it does not exist"),
     128: ("INVALID_REGULAR_EXPRESSION", "the pattern cannot be used"),
@@ -56,7 +52,7 @@ class BrokerTransactions:
             if listed.unknown_states:
                 raise CannotDo(
                     f"there is no state '{listed.unknown_states[0]}'",
-                    f"the states are {', '.join(STATES)}",
+                    f"the states are {', '.join(TransactionState)}",
                 )
             found += listed.listings
         return sorted(found)

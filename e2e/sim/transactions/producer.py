@@ -15,7 +15,7 @@ from typing import Final
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_wire.records.writer import Producer as ProducerState
-from e2e.sim.clients import DUPLICATE, Client, Notebook
+from e2e.sim.clients import DUPLICATE, UNANSWERED, Client, Notebook
 from e2e.sim.transactions.habits import TransactionHabits
 from e2e.sim.transactions.history import (
     Fence,
@@ -34,7 +34,6 @@ HASTY_SHARE: Final = 0.5
 ABORTS_FIRST_SHARE: Final = 0.5
 """Share of the aborts that a producer of the first generation asks for before it takes a new
 epoch."""
-UNANSWERED: Final = -2
 FENCED: Final = frozenset(
     {
         ErrorCode.producer_fenced,

@@ -4,14 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from chiplog_wire.records.batch import check_crc, read_header
 from chiplog_wire.records.control import read_marker
 from chiplog_wire.records.reader import read_records
 from e2e.sim.clients import OUT_OF_RANGE, Client
 from e2e.sim.transactions.history import Piece, Stable
-from e2e.sim.wire import MAX_BYTES, UNREACHED, TopicPartition, named
+from e2e.sim.wire import MAX_BYTES, UNREACHED, TopicPartition, batches_in, named
 
-HEADER_BYTES: Final = 61
 REREADS: Final = 0.03
 """Share of fetches before which a reader begins again at a random offset."""
 ASKS: Final = 0.3
@@ -120,14 +118,7 @@ def committed_in(answer: Any, offset: int) -> tuple[list[tuple[int, str]], int]:
     )
     skipped: set[int] = set()
     found: list[tuple[int, str]] = []
-    view, position = memoryview(bytes(answer.records or b"")), 0
-    while len(view) - position >= HEADER_BYTES:
-        header = read_header(view[position:])
-        if position + header.size_bytes > len(view):
-            break
-        batch = view[position : position + header.size_bytes]
-        check_crc(batch, header)
-        position += header.size_bytes
+    for header, batch in batches_in(bytes(answer.records or b"")):
         while aborted and aborted[-1][0] <= header.last_offset:
             skipped.add(aborted.pop()[1])
         if header.is_control:
