@@ -134,8 +134,9 @@ class GroupLog:
             respond(code_of(refused))
             return
         end_offset = appended.last_offset + 1
-        log = self.partition.log
-        self.state.apply(log.read(appended.base_offset, 1, end_offset, min_one=True).read())
+        self.state.marker_appended(
+            marker.producer_id, marker.producer_epoch, end_offset, is_commit=marker.is_commit
+        )
         for group_id in groups or {MARKS}:
             self.safety.appended(group_id, end_offset)
         call_when_safe(self.partition, end_offset, respond)

@@ -84,6 +84,13 @@ class GroupsState:
                     self._apply_record(record, header)
             self.end_offset = header.last_offset + 1
 
+    def marker_appended(
+        self, producer_id: int, epoch: int, end_offset: int, *, is_commit: bool
+    ) -> None:
+        """Apply a marker that was appended at the end of the log, just below `end_offset`."""
+        self._end_transaction(producer_id, epoch, is_commit=is_commit)
+        self.end_offset = end_offset
+
     @property
     def group_count(self) -> int:
         """The approximate number of groups, without counting them one by one."""
@@ -208,12 +215,19 @@ class GroupsState:
             _, kind = MARKER_KEY.unpack_from(record.key)
             if kind not in (ABORT, COMMIT):
                 continue  # other control records end no transaction
-            ended = self._transactions.end(header.producer_id, header.producer_epoch)
-            if kind == COMMIT:
-                for key, commit in ended:
-                    present = self.offsets(key.group).get(key.partition)
-                    if present is None or present.record_offset < commit.record_offset:
-                        self._put(key, commit)
+            self._end_transaction(
+                header.producer_id, header.producer_epoch, is_commit=kind == COMMIT
+            )
+
+    def _end_transaction(self, producer_id: int, epoch: int, *, is_commit: bool) -> None:
+        """Commit or drop the offsets of the producer's transaction."""
+        ended = self._transactions.end(producer_id, epoch)
+        if not is_commit:
+            return
+        for key, commit in ended:
+            present = self.offsets(key.group).get(key.partition)
+            if present is None or present.record_offset < commit.record_offset:
+                self._put(key, commit)
 
     def _put(self, key: OffsetCommitKey, commit: CommittedOffset) -> None:
         """Store a committed offset, and count it if its key is new."""

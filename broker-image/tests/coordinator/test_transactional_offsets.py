@@ -1,5 +1,6 @@
 """Offsets of transactions in a whole broker: they count after their marker, and only then."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -8,6 +9,8 @@ from chiplog_broker.coordinator import group_memory
 from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.partitions.marker import Marker
+from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.requests import Identity
 from chiplog_core.transactions.stored import FIRST_GENERATION, SECOND_GENERATION
@@ -161,6 +164,25 @@ def test_an_offset_for_an_earlier_topic_of_the_name_holds_nobody_up(kit: "Kit") 
             assert await found(client, 0) == {0: NONE_STORED}
             assert await end(kit) is OK
             assert await found(client, 0) == {0: NONE_STORED}
+
+    kit.run(scenario)
+
+
+def test_a_marker_counts_although_the_disk_reads_nothing(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object, **__: object) -> None:
+        raise DamagedLogError("no sector can be read")
+
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await client.create("orders")
+            assert await commit(kit, 8) is OK
+            with monkeypatch.context() as patched:
+                patched.setattr(PartitionLog, "read", unreadable)
+                async with asyncio.timeout(5):
+                    assert await end(kit) is OK
+            assert await found(client, 0) == {0: (8, "", OK)}
 
     kit.run(scenario)
 
