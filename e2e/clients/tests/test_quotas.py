@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import quantiles
@@ -79,7 +80,14 @@ class LimitedBroker(StandaloneBroker):
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LimitedBroker]:
-    with LimitedBroker(tmp_path_factory.mktemp("quotas")) as one:
+    with limited(tmp_path_factory.mktemp("quotas")) as one:
+        yield one
+
+
+@contextmanager
+def limited(directory: Path) -> Iterator[LimitedBroker]:
+    """A broker with topics, of which one is filled, and with the quotas of one user."""
+    with LimitedBroker(directory) as one:
         for topic in ("produced", "consumed", "of-others"):
             create_topic(one.bootstrap, topic, 4)
         fill(one, "consumed", (DURATION_S + 4) * RATE)
@@ -169,17 +177,34 @@ def hold(what: str, rate: float, took_s: float = DURATION_S) -> None:
     assert rate >= RATE / GUARD
 
 
-def test_librdkafka_keeps_its_rates_and_the_other_user_its_latency(broker: LimitedBroker) -> None:
-    before = p99_ms(latencies_s(broker, BASELINE_S))
-    settings = broker.librdkafka(LIMITED)
+def latencies_beside(
+    limited_settings: dict[str, Any], broker: LimitedBroker
+) -> tuple[list[float], float, tuple[float, float]]:
+    """How long the other user waits, while the limited one produces and consumes as fast as it can;
+    and what `produced_rate` and `consumed_rate` return."""
     # In other processes: their Python must not keep the other user's waiting.
     with ProcessPoolExecutor(2, get_context("spawn")) as processes:
-        producing = processes.submit(produced_rate, settings)
-        consuming = processes.submit(consumed_rate, settings)
+        producing = processes.submit(produced_rate, limited_settings)
+        consuming = processes.submit(consumed_rate, limited_settings)
         others = latencies_s(broker, DURATION_S)
-        hold("librdkafka produced", producing.result())
-        hold("librdkafka consumed", *consuming.result())
-    note(f"p99 of another user: {before:.1f} ms before, {p99_ms(others):.1f} ms during; limit +20%")
+        return others, producing.result(), consuming.result()
+
+
+def test_librdkafka_keeps_its_rates_and_the_other_user_its_latency(
+    broker: LimitedBroker, tmp_path: Path
+) -> None:
+    alone = p99_ms(latencies_s(broker, BASELINE_S))
+    said = f"p99 of another user: {alone:.1f} ms alone"
+    if is_full():
+        # The limited user's clients take processors from the other user's: on a small machine that
+        # alone costs more than what is to be measured.
+        with limited(tmp_path) as elsewhere:
+            found, _, _ = latencies_beside(elsewhere.librdkafka(LIMITED), broker)
+        said += f", {p99_ms(found):.2f} ms beside the same clients at another broker"
+    others, produced, consumed = latencies_beside(broker.librdkafka(LIMITED), broker)
+    hold("librdkafka produced", produced)
+    hold("librdkafka consumed", *consumed)
+    note(f"{said}, {p99_ms(others):.2f} ms beside them; limit +20%")
 
 
 @LONG_FORM
