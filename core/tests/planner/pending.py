@@ -20,7 +20,7 @@ from chiplog_core.model.rebalance_status import ReplicaMove
 from chiplog_core.observed.broker_states import find_broker_states
 from chiplog_core.observed.sessions import awaiting_admission
 from chiplog_core.planner.moves.wanted_replicas import count_copies
-from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_core.topic_name import is_internal
 from tests.planner.copying import Copying
 from tests.planner.objects import of_users, partitions_of, removable, topic
 from tests.planner.rebalances import rebalance
@@ -32,6 +32,7 @@ OFFSETS: Final[dict[str, object]] = {
 MOST_REPLICAS: Final = 4
 MOST_COPIES: Final = 5
 """So many partitions a broker may copy at a time, but for those that a tool asks for."""
+MOST_INTERNAL_COPIES: Final = 1
 ASKED: Final = BrokerId(1)
 """The broker that gets requests of tools: its id is never among those that are removed."""
 
@@ -79,11 +80,15 @@ class Pending(Copying):
                 assert self._is_proven(generation.topic_id, was), f"{name}: released unproven"
             if (name, state.partition) not in self.asked:
                 begun.update(set(state.adding) - set(was.adding))
-        if begun and after.spec.topic_name != CONSUMER_OFFSETS:
+        if begun:
             world = self.world()
             brokers = find_broker_states(world, awaiting_admission(world))
-            copies = count_copies(self.maps, brokers, {}).of_users
-            assert max(copies[one] for one in begun) <= MOST_COPIES
+            counted = count_copies(self.maps, brokers, {})
+            if is_internal(after.spec.topic_name):
+                copies, most = counted.internal, MOST_INTERNAL_COPIES
+            else:
+                copies, most = counted.of_users, MOST_COPIES
+            assert max(copies[one] for one in begun) <= most
 
     def _is_proven(self, topic_id: TopicId, state: PartitionState) -> bool:
         """Whether the leader has reported in this leadership that all replicas have everything."""
