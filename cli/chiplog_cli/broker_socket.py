@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from secrets import token_bytes
 
 from chiplog_cli import first_messages
+from chiplog_cli.bearer import Token
 from chiplog_cli.errors import NotLetIn
-from chiplog_cli.security import Login, SaslMechanism, Security, Tls
-from chiplog_kube.pem_file import pem_file
+from chiplog_cli.security import Login, SaslMechanism, Security, Tls, TokenLogin
+from chiplog_cli.tls_context import tls_context
+from chiplog_cli.tokens import current_token
 from chiplog_wire.scram import AuthenticationFailed, Mechanism, ScramClient, new_nonce, saslprep
 
 CLIENT_ID = "chiplog-cli"
@@ -75,15 +77,18 @@ def connected(
     place: tuple[str, int], security: Security, timeout_s: float
 ) -> Iterator[BrokerSocket]:
     """A connection, logged in if there is a login. Connecting may take `CONNECT_LIMIT_S`; what
-    comes then, `timeout_s`. Raises `OSError`, `NotLetIn`, and `ValueError`
-    if the other end does not answer like a broker."""
+    comes then, `timeout_s`. Raises `OSError`, `NotLetIn`, `ValueError`
+    if the other end does not answer like a broker, and `CannotDo` if there is no token for the
+    login."""
+    login = security.login
+    shown = current_token(login, timeout_s) if isinstance(login, TokenLogin) else None
     with socket.create_connection(place, min(timeout_s, CONNECT_LIMIT_S)) as plain:
         plain.settimeout(timeout_s)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with _with_tls(plain, security.tls, place[0]) as encrypted:
             found = BrokerSocket(encrypted, timeout_s)
-            if security.login is not None:
-                _log_in(found, security.login)
+            if login is not None:
+                _log_in(found, login, shown)
             yield found
 
 
@@ -94,7 +99,7 @@ def _with_tls(plain: socket.socket, tls: Tls | None, host: str) -> Iterator[sock
         yield plain
         return
     try:
-        encrypted = _context(tls).wrap_socket(plain, server_hostname=host)
+        encrypted = tls_context(tls).wrap_socket(plain, server_hostname=host)
     except ssl.SSLCertVerificationError as error:
         raise NotLetIn(
             f"its certificate is refused: {error.verify_message}",
@@ -118,30 +123,6 @@ def _refused(error: ssl.SSLError) -> NotLetIn:
     )
 
 
-def _context(tls: Tls) -> ssl.SSLContext:
-    """What Python's TLS needs. Raises `NotLetIn` if a certificate or key cannot be used."""
-    try:
-        context = ssl.create_default_context(cadata=tls.authorities)
-    except ssl.SSLError as error:
-        raise NotLetIn(
-            "the certificates of the CAs cannot be parsed", "correct the truststore"
-        ) from error
-    # As librdkafka: since Python 3.13 the default refuses CAs without key identifiers.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.check_hostname = tls.checks_host
-    if tls.certificate is not None:
-        given = tls.certificate
-        with pem_file((given.chain + given.key).encode()) as path:
-            try:
-                context.load_cert_chain(path, password=given.key_password or "")
-            except ssl.SSLError as error:
-                raise NotLetIn(
-                    "the client's certificate and key cannot be used together",
-                    "check both, and the password of the key",
-                ) from error
-    return context
-
-
 def check_without_login(broker: BrokerSocket) -> None:
     """Check that the listener answers without a login. Raises as `connected`."""
     broker.send(first_messages.greetings(CLIENT_ID))
@@ -155,23 +136,17 @@ def check_without_login(broker: BrokerSocket) -> None:
         raise NotLetIn("the listener needs a login", TAKES_CREDENTIALS) from error
 
 
-def _log_in(broker: BrokerSocket, login: Login) -> None:
-    """Log in. Raises as `connected`."""
-
-    def ask(message: bytes) -> bytes:
-        request = first_messages.authenticate(CLIENT_ID, message)
-        return first_messages.message_in(broker.ask(request, MAX_LOGIN_ANSWER_BYTES))
-
+def _log_in(broker: BrokerSocket, login: Login | TokenLogin, token: Token | None) -> None:
+    """Log in. `token` is the one of a `TokenLogin`. Raises as `connected`."""
+    mechanism = login.mechanism
     try:
-        answer = broker.ask(
-            first_messages.handshake(CLIENT_ID, login.mechanism), MAX_LOGIN_ANSWER_BYTES
-        )
-        first_messages.check_handshake(answer, login.mechanism)
-        if login.mechanism is SaslMechanism.PLAIN:
-            ask(first_messages.plain_message(login.username, login.password))
-            return
-        scram = _scram(login)
-        scram.verify(ask(scram.final(ask(scram.first()))))
+        answer = broker.ask(first_messages.handshake(CLIENT_ID, mechanism), MAX_LOGIN_ANSWER_BYTES)
+        first_messages.check_handshake(answer, mechanism)
+        if isinstance(login, TokenLogin):
+            assert token is not None, "it was read or requested before"
+            _show_token(broker, token, login.extensions)
+        else:
+            _show_password(broker, login)
     except AuthenticationFailed as failed:
         raise NotLetIn(
             f"the broker does not prove that it knows the password: {failed}", "check the address"
@@ -181,6 +156,41 @@ def _log_in(broker: BrokerSocket, login: Login) -> None:
             "it closed the connection instead of a login",
             "check security.protocol: the listener may have no login, or TLS",
         ) from error
+
+
+def _show_password(broker: BrokerSocket, login: Login) -> None:
+    """Exchange the messages of PLAIN or SCRAM. Raises as `connected`, and
+    `AuthenticationFailed`."""
+
+    def ask(message: bytes) -> bytes:
+        return _exchange(broker, message, "check the name and the password")
+
+    if login.mechanism is SaslMechanism.PLAIN:
+        ask(first_messages.plain_message(login.username, login.password))
+        return
+    scram = _scram(login)
+    scram.verify(ask(scram.final(ask(scram.first()))))
+
+
+def _show_token(
+    broker: BrokerSocket, token: Token, extensions: tuple[tuple[str, str], ...]
+) -> None:
+    """Exchange the messages of OAUTHBEARER. Raises as `connected`."""
+    remedy = (
+        "check that the token has the issuer and the audience of the listener, and this machine "
+        "the right time"
+    )
+    message = first_messages.bearer_message(token.text, extensions)
+    if _exchange(broker, message, remedy):
+        # The reason why the token is refused. The login fails only with this answer.
+        _exchange(broker, first_messages.BEARER_REFUSED, remedy)
+        raise NotLetIn("the login failed: the token is refused", remedy)
+
+
+def _exchange(broker: BrokerSocket, message: bytes, remedy: str) -> bytes:
+    """Send a message of the mechanism, and return the broker's. Raises as `connected`."""
+    request = first_messages.authenticate(CLIENT_ID, message)
+    return first_messages.message_in(broker.ask(request, MAX_LOGIN_ANSWER_BYTES), remedy)
 
 
 def _scram(login: Login) -> ScramClient:

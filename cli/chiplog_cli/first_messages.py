@@ -6,6 +6,7 @@ does not have. The versions are old ones that every broker supports.
 """
 
 import struct
+from collections.abc import Iterable
 
 from chiplog_cli.errors import NotLetIn
 
@@ -43,6 +44,16 @@ def plain_message(username: str, password: str) -> bytes:
     return b"\0".join((b"", username.encode(), password.encode()))
 
 
+def bearer_message(token: str, extensions: Iterable[tuple[str, str]]) -> bytes:
+    """The first message of OAUTHBEARER (RFC 7628, section 3.1)."""
+    pairs = [("auth", f"Bearer {token}"), *extensions]
+    return "\x01".join(("n,,", *(f"{name}={value}" for name, value in pairs), "", "")).encode()
+
+
+BEARER_REFUSED = b"\x01"
+"""The client's answer to the message with the reason why a token is refused."""
+
+
 def check_handshake(answer: bytes, mechanism: str) -> None:
     """Raises `NotLetIn` if the broker does not have the mechanism, and `ValueError` if this is
     no such answer."""
@@ -63,9 +74,10 @@ def check_handshake(answer: bytes, mechanism: str) -> None:
         raise NotLetIn(f"it has no sasl.mechanism {mechanism}", f"set it to one of {offered}")
 
 
-def message_in(answer: bytes) -> bytes:
-    """The broker's message of the mechanism in the answer to `authenticate`. Raises `NotLetIn`
-    if it does not accept the credentials, and `ValueError` if this is no such answer."""
+def message_in(answer: bytes, remedy: str) -> bytes:
+    """The broker's message of the mechanism in the answer to `authenticate`. Raises `NotLetIn`,
+    with this remedy, if it does not accept the credentials, and `ValueError` if this is no such
+    answer."""
     try:
         (code,) = struct.unpack_from(">h", answer, 4)
         why, at = _text_at(answer, 6)
@@ -73,9 +85,7 @@ def message_in(answer: bytes) -> bytes:
     except (struct.error, UnicodeDecodeError) as error:
         raise ValueError("the answer to SaslAuthenticate cannot be parsed") from error
     if code != NO_ERROR:
-        raise NotLetIn(
-            f"the login failed: {why or f'error {code}'}", "check the name and the password"
-        )
+        raise NotLetIn(f"the login failed: {why or f'error {code}'}", remedy)
     return answer[at + 4 : at + 4 + max(size, 0)]
 
 

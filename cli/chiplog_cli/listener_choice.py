@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from chiplog_cli.errors import CannotDo
-from chiplog_cli.security import ClientCertificate, Login, Reached, Security, Tls
+from chiplog_cli.security import ClientCertificate, Login, Reached, Security, Tls, TokenLogin
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.certificates import AuthenticationType
 from chiplog_core.model.listener import Listener, ListenerStatus, ListenerType
@@ -13,15 +13,18 @@ from chiplog_core.model.listener import Listener, ListenerStatus, ListenerType
 Credentials = Login | ClientCertificate | None
 """What a client can show: a password, a certificate, or nothing."""
 
+_FOR_TOKENS: Final = (
+    "a token: use --config FILE with sasl.mechanism=OAUTHBEARER and "
+    "sasl.oauthbearer.token.endpoint.url"
+)
 _NEEDS: Final[Mapping[AuthenticationType | None, str]] = {
     None: "no credentials",
     AuthenticationType.TLS: "a certificate: use --user NAME of a User with authentication.type "
     "tls, or --config FILE with ssl.keystore.location",
     AuthenticationType.SCRAM_SHA_512: "a password: use --user NAME of a User with "
     "authentication.type scram-sha-512, or --config FILE with sasl.jaas.config",
-    AuthenticationType.OAUTH: "a token, which this program cannot send: choose another listener",
-    AuthenticationType.KUBERNETES_TOKEN: "a token, which this program cannot send: choose another "
-    "listener",
+    AuthenticationType.OAUTH: _FOR_TOKENS,
+    AuthenticationType.KUBERNETES_TOKEN: _FOR_TOKENS,
 }
 
 
@@ -59,8 +62,8 @@ def by_config(
             return False  # who has a certificate wants to be known by it
         return (
             one.tls is given.protocol.has_tls
-            and one.asks_for_passwords is given.protocol.has_sasl
-            and not one.asks_for_tokens
+            and one.asks_for_passwords is isinstance(given.login, Login)
+            and one.asks_for_tokens is isinstance(given.login, TokenLogin)
             and (has_certificate or not one.asks_for_certificates)
         )
 

@@ -18,6 +18,7 @@ class SaslMechanism(StrEnum):
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +52,48 @@ class Tls:
     """Whether the broker's certificate must be for the host that the client connects to."""
 
 
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """A token is in a file, which somebody replaces before the token expires."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenEndpoint:
+    """An issuer gives tokens for a client id and a secret (RFC 6749, section 4.4)."""
+
+    url: str
+    """An https URL, or an http URL of this machine."""
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str = ""
+    """What to request; empty for the issuer's default."""
+    encodes_header: bool = False
+    """Whether id and secret are percent-encoded in the header, as the RFC says and few issuers
+    expect."""
+    tls: Tls = Tls()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogin:
+    """A signed token (RFC 7628). It is read or requested at each login, as it expires."""
+
+    source: TokenFile | TokenEndpoint
+    extensions: tuple[tuple[str, str], ...] = ()
+    """Names and values that are sent with the token (KIP-342)."""
+
+    @property
+    def mechanism(self) -> SaslMechanism:
+        return SaslMechanism.OAUTHBEARER
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     """How to connect; without anything, in plain text and as nobody."""
 
     tls: Tls | None = None
-    login: Login | None = None
+    login: Login | TokenLogin | None = None
 
     @property
     def protocol(self) -> SecurityProtocol:

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from chiplog_cli.broker_socket import CLIENT_ID, check_without_login, connected
 from chiplog_cli.errors import CannotDo, NotLetIn
-from chiplog_cli.security import PLAINTEXT, Security
+from chiplog_cli.librdkafka.renewing import TokenRenewal
+from chiplog_cli.security import PLAINTEXT, Security, TokenLogin
 from chiplog_cli.target import addresses
 
 OTHERS_WAIT_S = 5.0
 """How long an address may take to answer before the next one is tried."""
-Settings = Mapping[str, str | int | float | bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,15 +22,15 @@ class Connection:
     timeout_s: float
     security: Security = PLAINTEXT
 
-    def settings(self) -> dict[str, str | int | float | bool]:
-        """The settings of every client, which contain secrets. Errors are passed to us, so
-        librdkafka must not print them."""
+    def settings(self) -> dict[str, Any]:
+        """The settings of a new client, which contain secrets. Errors are passed to us, so
+        librdkafka must not print them. Raises `CannotDo` if there is no token for the login."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "client.id": CLIENT_ID,
             "log_level": 0,
             "socket.connection.setup.timeout.ms": max(1000, int(self.timeout_s * 1000)),
-            **_security_settings(self.security),
+            **_security_settings(self.security, self.timeout_s),
         }
 
 
@@ -76,10 +77,10 @@ def _reason(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _security_settings(security: Security) -> Settings:
+def _security_settings(security: Security, timeout_s: float) -> Mapping[str, Any]:
     """librdkafka's settings for TLS and the login:
     https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md"""
-    found: dict[str, str | int | float | bool] = {}
+    found: dict[str, Any] = {}
     if security.tls is not None or security.login is not None:
         found["security.protocol"] = security.protocol.value
     if (tls := security.tls) is not None:
@@ -93,9 +94,9 @@ def _security_settings(security: Security) -> Settings:
             found |= {"ssl.certificate.pem": own.chain, "ssl.key.pem": own.key}
             found |= {} if own.key_password is None else {"ssl.key.password": own.key_password}
     if (login := security.login) is not None:
-        found |= {
-            "sasl.mechanism": login.mechanism.value,
-            "sasl.username": login.username,
-            "sasl.password": login.password,
-        }
+        found["sasl.mechanism"] = login.mechanism.value
+        if isinstance(login, TokenLogin):
+            found["oauth_cb"] = TokenRenewal(login, timeout_s)
+        else:
+            found |= {"sasl.username": login.username, "sasl.password": login.password}
     return found

@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as Place
 from chiplog_cli.facts import TopicPartition
 from chiplog_cli.librdkafka.connecting import Connection
 from chiplog_cli.librdkafka.failures import refused
+from chiplog_cli.librdkafka.renewing import TokenRenewal
 from chiplog_cli.records import Record
 
 NO_GROUP = "chiplog-cli"
@@ -45,14 +46,16 @@ class Reading:
 
 @contextmanager
 def reading(connection: Connection, wanted: Reading) -> "Iterator[Iterator[Record]]":
-    """The records, one after the other. Raises `BrokerRefused`.
+    """The records, one after the other. Raises `BrokerRefused`, and `CannotDo` if the token of the
+    login has expired and there is no other.
 
     With a group, a record counts as consumed when the next one is requested. Consumed offsets are
     committed at the end, and every few seconds before it.
     """
+    settings = connection.settings()
     consumer = Consumer(
         {
-            **connection.settings(),
+            **settings,
             "group.id": wanted.group or NO_GROUP,
             "enable.auto.commit": wanted.group is not None,
             "enable.auto.offset.store": False,
@@ -65,7 +68,7 @@ def reading(connection: Connection, wanted: Reading) -> "Iterator[Iterator[Recor
             consumer.assign([Place(*at, offset) for at, offset in wanted.starts.items()])
         else:
             consumer.subscribe([wanted.topic], on_assign=_on_assign, on_revoke=_on_assign)
-        yield _records(consumer, wanted)
+        yield _records(consumer, wanted, settings.get("oauth_cb"))
     except KafkaException as error:
         raise refused(error, f"topic '{wanted.topic}'") from error
     finally:
@@ -96,14 +99,16 @@ def _signals_delayed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
+def _records(consumer: Consumer, wanted: Reading, tokens: TokenRenewal | None) -> Iterator[Record]:
     """Poll records until the limit of records, or of seconds without one, is reached; without
-    limits it never ends. Raises `BrokerRefused`."""
+    limits it never ends. Raises as `reading`."""
     left = MANY if wanted.limit is None else wanted.limit
     last_s = time.monotonic()
     while left and (wanted.silence_s is None or time.monotonic() - last_s < wanted.silence_s):
         with _signals_delayed():
             messages = consumer.consume(min(left, BATCH), timeout=POLL_S)
+        if tokens is not None:
+            tokens.check()
         for message in messages:
             if (error := message.error()) is not None:
                 if error.code() in TEMPORARY:

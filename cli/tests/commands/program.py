@@ -1,6 +1,8 @@
-"""The program as a function that a test calls."""
+"""The program as a function that a test calls, and the file of its --config."""
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from typer.testing import CliRunner, Result
@@ -27,3 +29,10 @@ def runs(environment: dict[str, str | None]) -> Chiplog:
         )
 
     return run
+
+
+def written(path: Path, properties: Mapping[str, str]) -> str:
+    """The path of a properties file, with the escapes that Java reads."""
+    escaped = {key: value.replace("\\", "\\\\") for key, value in properties.items()}
+    path.write_text("".join(f"{key}={value}\n" for key, value in escaped.items()))
+    return str(path)

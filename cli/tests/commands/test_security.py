@@ -13,6 +13,15 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -22,9 +31,10 @@ from chiplog_cli.kubernetes import Kubernetes
 from chiplog_cli.librdkafka import connecting
 from chiplog_cli.security import Reached, Security
 from chiplog_cli.target import ENVIRONMENT
+from e2e.clients.by_librdkafka import QUIET
 from e2e.clients.secured import ADMIN, MTLS, OPEN, PASSWORD, SCRAM, SCRAM_PLAIN, SecuredBroker
 from tests.commands.kube_server import serving, write_kubeconfig
-from tests.commands.program import Chiplog, runs
+from tests.commands.program import Chiplog, runs, written
 from tests.views.objects import broker_cluster, topic
 
 WRONG = "not-the-password"
@@ -43,13 +53,6 @@ def jaas(module: str, password: str) -> str:
     """As the operator writes it into a User's Secret."""
     quoted = password.replace("\\", "\\\\").replace('"', '\\"')
     return f'{module} username="{ADMIN}" password="{quoted}";'
-
-
-def written(path: Path, properties: Mapping[str, str]) -> str:
-    """The path of a properties file, with the escapes that Java reads."""
-    escaped = {key: value.replace("\\", "\\\\") for key, value in properties.items()}
-    path.write_text("".join(f"{key}={value}\n" for key, value in escaped.items()))
-    return str(path)
 
 
 def trust(broker: SecuredBroker) -> dict[str, str]:
@@ -245,6 +248,35 @@ def test_a_user_without_permission_gets_a_remedy(
     assert refused.exit_code == 1
     assert "AUTHORIZATION_FAILED" in refused.stderr
     assert "the user needs a rule that allows it" in refused.stderr
+
+
+def test_a_check_needs_to_see_all_topics_and_nothing_else(
+    secured: SecuredBroker, alone: Chiplog, tmp_path: Path
+) -> None:
+    """As docs/users.md says of the User for `helm test`."""
+    by_admin = written(tmp_path / "admin.properties", scram(secured))
+    at_scram = f"--bootstrap-server={secured.address(SCRAM)}"
+    config = written(tmp_path / "nobody.properties", {"security.protocol": "SSL", **trust(secured)})
+    given = (f"--bootstrap-server={secured.address(OPEN)}", f"--config={config}")
+    created = alone("topics", "create", "hidden", at_scram, f"--command-config={by_admin}")
+    assert created.exit_code == 0, created.output
+    which = (
+        *(ResourceType.TOPIC, "*", ResourcePatternType.LITERAL, "User:ANONYMOUS", "*"),
+        *(AclOperation.DESCRIBE, AclPermissionType.ALLOW),
+    )
+    rule = AclBinding(*which)
+    admin = AdminClient({**secured.as_admin(), **QUIET})
+    assert "hidden" not in alone("topics", "list", *given).stdout
+    admin.create_acls([rule])[rule].result(20)
+    try:
+        assert "hidden" in alone("topics", "list", *given).stdout
+        checked = alone("check", *given)
+        assert (checked.exit_code, checked.stderr) == (0, ""), checked.output
+        assert "every partition has a leader" in checked.stdout
+    finally:
+        same = AclBindingFilter(*which)
+        admin.delete_acls([same])[same].result(20)
+        alone("topics", "delete", "hidden", at_scram, f"--config={by_admin}")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,21 @@
 """The properties of Kafka's clients, and what is said of those that cannot be used."""
 
+from dataclasses import replace
+
 import pytest
 
-from chiplog_cli.client_config import BadProperty, ClientConfig, client_config
+from chiplog_cli.bad_property import BadProperty
+from chiplog_cli.client_config import ClientConfig, client_config
 from chiplog_cli.jaas import parse_jaas
-from chiplog_cli.security import PLAINTEXT, Login, SaslMechanism, Security
+from chiplog_cli.security import (
+    PLAINTEXT,
+    Login,
+    SaslMechanism,
+    Security,
+    TokenEndpoint,
+    TokenFile,
+    TokenLogin,
+)
 from e2e.kafka.certificates import Authority
 
 SECRET = "not-to-be-seen"  # noqa: S105 - of a test
@@ -15,6 +26,12 @@ SASL = {
     "sasl.jaas.config": SCRAM,
 }
 TLS = {"security.protocol": "SSL"}
+TOKENS = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+URL = "sasl.oauthbearer.token.endpoint.url"
+ID = "sasl.oauthbearer.client.credentials.client.id"
+ID_SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - a key
+RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
+ISSUER = TOKENS | {URL: "https://a/b", ID: "ada", ID_SECRET: SECRET}
 FILES = {
     "ca.pem": Authority.create().pem,
     "user.pem": Authority.create().client("ada").both,
@@ -42,6 +59,44 @@ def test_a_login() -> None:
     found = client_config(SASL, read).security
     assert found == Security(login=login)
     assert SECRET not in repr(found)
+
+
+def test_a_token_in_a_file() -> None:
+    found = client_config(TOKENS | {URL: "file:///var/run/a%20token"}, read)
+    login = TokenLogin(source=TokenFile("/var/run/a token"))
+    assert found == ClientConfig(Security(login=login), ())
+
+
+def test_client_credentials() -> None:
+    endpoint = TokenEndpoint(
+        url="https://login.example:8443/token?a=b", client_id="ada", client_secret=SECRET
+    )
+    url = {URL: endpoint.url}
+    by_keys = client_config(TOKENS | url | {ID: "ada", ID_SECRET: SECRET}, read).security
+    assert by_keys == Security(login=TokenLogin(source=endpoint))
+    assert SECRET not in repr(by_keys)
+    options = f'a.OAuthBearerLoginModule required clientId="ada" clientSecret="{SECRET}"'
+    by_options = {**TOKENS, **url, "sasl.jaas.config": f"{options};"}
+    assert client_config(by_options, read).security == by_keys
+    # A key wins over the option that it replaces, as in Kafka.
+    both = client_config(by_options | {ID: "bob", "sasl.oauthbearer.scope": "x"}, read).security
+    other = replace(endpoint, client_id="bob", scope="x")
+    assert both == Security(login=TokenLogin(source=other))
+
+
+def test_options_for_the_issuer() -> None:
+    options = (
+        "a.OAuthBearerLoginModule required scope='x y' extension_cluster=one "
+        "ssl.truststore.type=PEM ssl.truststore.location=ca.pem;"
+    )
+    given = {URL: "http://localhost/token", ID: "ada", ID_SECRET: SECRET}
+    encoded = {"sasl.oauthbearer.header.urlencode": "TRUE", "sasl.jaas.config": options}
+    login = client_config({**TOKENS, **given, **encoded}, read).security.login
+    assert isinstance(login, TokenLogin)
+    assert login.extensions == (("cluster", "one"),)
+    assert isinstance(login.source, TokenEndpoint)
+    assert (login.source.scope, login.source.encodes_header) == ("x y", True)
+    assert login.source.tls.authorities == FILES["ca.pem"].decode()
 
 
 def test_stores_in_pem() -> None:
@@ -76,6 +131,42 @@ def test_stores_in_pem() -> None:
             {key: one for key, one in SASL.items() if "jaas" not in key},
             "sasl.jaas.config",
             "it is missing: set it like",
+        ),
+        (TOKENS, URL, "it is missing: set it to file:///PATH"),
+        (TOKENS | {URL: "file://host/a"}, URL, "it names no file: set it to file:///PATH"),
+        (TOKENS | {URL: "file:a"}, URL, "it names no file"),
+        (TOKENS | {URL: "https://[a"}, URL, "it is no URL"),
+        (TOKENS | {URL: "https://a:x/"}, URL, "it is no URL"),
+        (ISSUER | {URL: "http://a/b"}, URL, "http is for this machine only"),
+        (ISSUER | {URL: "ftp://a/b"}, URL, "neither file:/// nor https://HOST"),
+        (ISSUER | {URL: "https:///b"}, URL, "neither file:/// nor https://HOST"),
+        (ISSUER | {URL: f"https://a:{SECRET}@a/b"}, URL, f"set {ID} and {ID_SECRET}"),
+        (ISSUER | {URL: "https://a/b c"}, URL, "escape the character"),
+        (TOKENS | {URL: "https://a/b"}, ID, "set it, or option clientId of sasl.jaas.config"),
+        (ISSUER | {ID_SECRET: ""}, ID_SECRET, "set it, or option clientSecret of"),
+        (ISSUER | {RETRIEVER: "a.JwtBearerJwtRetriever"}, RETRIEVER, "is not supported: remove it"),
+        (
+            ISSUER | {"sasl.login.callback.handler.class": "a.OwnHandler"},
+            "sasl.login.callback.handler.class",
+            "a.OwnHandler is not supported",
+        ),
+        (ISSUER | {"sasl.jaas.config": SCRAM}, "sasl.jaas.config", "the login module OAuthBearer"),
+        (ISSUER | {"sasl.jaas.config": SECRET}, "sasl.jaas.config", "OAuthBearerLoginModule requ"),
+        (
+            ISSUER | {"sasl.jaas.config": "OAuthBearerLoginModule required extension_auth=b;"},
+            "sasl.jaas.config",
+            "option extension_auth is no extension",
+        ),
+        (
+            ISSUER | {"sasl.jaas.config": "OAuthBearerLoginModule required extension_a='\x01';"},
+            "sasl.jaas.config",
+            "option extension_a is no extension",
+        ),
+        (
+            ISSUER
+            | {"sasl.jaas.config": "OAuthBearerLoginModule required ssl.truststore.location=x;"},
+            "sasl.jaas.config",
+            "option ssl.truststore.location: x: No such file",
         ),
         (
             TLS | {"ssl.endpoint.identification.algorithm": "ldaps"},

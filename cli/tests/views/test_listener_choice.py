@@ -14,6 +14,8 @@ from chiplog_cli.security import (
     SaslMechanism,
     Security,
     Tls,
+    TokenFile,
+    TokenLogin,
 )
 from chiplog_core.model.broker_cluster import BrokerCluster
 from tests.views.objects import broker_cluster
@@ -104,7 +106,7 @@ def test_what_is_missing_is_named() -> None:
     said = str(refused.value)
     assert "listener 'mtls' needs TLS and a certificate: use --user NAME" in said
     assert "listener 'scram' needs a password: use --user NAME" in said
-    assert "listener 'tokens' needs TLS and a token, which this program cannot send" in said
+    assert "listener 'tokens' needs TLS and a token: use --config FILE with sasl.mech" in said
     with pytest.raises(CannotDo) as refused:
         by_credentials(one, "mtls", LOGIN, in_cluster=True)
     assert "'scram'" not in str(refused.value)
@@ -118,6 +120,7 @@ def test_what_is_missing_is_named() -> None:
         (Security(tls=Tls(certificate=CERTIFICATE)), "mtls"),
         (Security(login=LOGIN), "words"),
         (Security(tls=Tls(), login=LOGIN), "scram"),
+        (Security(tls=Tls(), login=TokenLogin(source=TokenFile("token"))), "tokens"),
     ],
 )
 def test_a_configuration_decides(given: Security, listener: str) -> None:

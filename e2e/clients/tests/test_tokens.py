@@ -5,56 +5,32 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from e2e.clients import token_broker
 from e2e.clients.by_kafka_python import KafkaConsumer, KafkaProducer
 from e2e.clients.by_kafka_python import KafkaError as PythonError
 from e2e.clients.by_librdkafka import QUIET, must_arrive
-from e2e.clients.issuer import AUDIENCE, TokenIssuer
-from e2e.clients.standalone import StandaloneBroker
+from e2e.clients.issuer import TokenIssuer
+from e2e.clients.token_broker import ADMIN, ALICE
 from e2e.cluster.shell import run
-from e2e.kafka.certificates import Authority
 from e2e.kafka.java import SHORT_LIVED, java
-from e2e.kafka.ports import LOOPBACK, free_ports
 from e2e.kafka.tools import TOOLS
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
 
-ADMIN, ALICE = "admin", "alice"
 VALUES = [b"one", b"two"]
 REFUSED = "Authentication failed during authentication due to invalid credentials"
 JAVA_OPTION = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
 LOGIN = "org.apache.kafka.common.security.oauthbearer"
 
 
-class TokenBroker(StandaloneBroker):
-    """A broker whose only listener accepts tokens. `admin` may do everything."""
-
-    def __init__(self, directory: Path, issuer: TokenIssuer) -> None:
-        super().__init__(directory)
-        self.issuer = issuer
-        authority = Authority.create("servers")
-        self.ca = authority.write(directory / "ca") / "ca.crt"
-        (port,) = free_ports(1)
-        self.address = f"{LOOPBACK}:{port}"
-        self.settings |= {
-            "listeners": f"SASL_SSL://{self.address}",
-            "sasl.enabled.mechanisms": "OAUTHBEARER",
-            "sasl.oauthbearer.jwks.endpoint.url": f"{issuer.url}/keys",
-            "sasl.oauthbearer.expected.issuer": issuer.url,
-            "sasl.oauthbearer.expected.audience": AUDIENCE,
-            "sasl.oauthbearer.clock.skew.seconds": "1",
-            "ssl.keystore.location": str(authority.server().write(directory / "server")),
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": f"User:{ADMIN};User:{ALICE}",
-            "group.initial.rebalance.delay.ms": "0",
-            "auto.create.topics.enable": "true",
-        }
+class TokenBroker(token_broker.TokenBroker):
+    """The broker, with settings of client libraries."""
 
     def librdkafka(self, token: Callable[[], str], valid_s: float = 300) -> dict[str, Any]:
         """`valid_s` is what the client believes: by it, it asks for the next token."""
