@@ -54,10 +54,17 @@ HELM = Audience(defaults=True, explained_patterns=False, merged_lists=True)
 """Helm's JSON schemas have patterns, but no validation rules."""
 
 TEXT: Schema = {"type": "string"}
+OBJECT_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 TEST_WAIT: Schema = {
     "description": "How long helm test waits until every check passes, like 2m.",
     "type": "string",
     "pattern": "^[0-9]+(ms|s|m|h)$",
+}
+TEST_USER: Schema = {
+    "description": "User as which helm test connects to the brokers. If empty: as nobody.",
+    "type": "string",
+    "maxLength": MAX_NAME_LENGTH,
+    "pattern": f"^({OBJECT_NAME})?$",
 }
 TEST_IMAGE: Mapping[str, Schema] = {
     **dict.fromkeys(("repository", "tag", "reference"), TEXT),
@@ -66,7 +73,6 @@ TEST_IMAGE: Mapping[str, Schema] = {
 }
 
 LARGEST_EXACT = 2**53 - 1
-OBJECT_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 
 
 def files() -> Mapping[Path, str]:
@@ -148,7 +154,9 @@ def cluster_values_schema() -> Schema:
                 "topics": _objects(Topic, name, texts),
                 "consumerGroups": _objects(ConsumerGroup, name, texts),
                 "verifications": _objects(Verification, name, texts),
-                "test": _closed({"wait": TEST_WAIT, "image": _closed(TEST_IMAGE)}),
+                "test": _closed(
+                    {"wait": TEST_WAIT, "user": TEST_USER, "image": _closed(TEST_IMAGE)}
+                ),
             }
         ),
     }

@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any
 
 import pytest
+import typer
 import yaml
 
 from charts.tests.files import (
@@ -19,6 +21,7 @@ from charts.tests.files import (
     render,
     rights,
 )
+from chiplog_cli.main import app
 from chiplog_core.naming import names
 from chiplog_operator import release_check
 from e2e.cluster import build
@@ -162,6 +165,31 @@ def test_of_topics_of_a_cluster_elsewhere() -> None:
     (container,) = pod_of(found)["spec"]["containers"]
     assert "--namespace=platform" in container["args"]
     assert "--topics-in=here" in container["args"]
+
+
+@pytest.mark.parametrize("home", ["here", "platform"])
+def test_of_a_cluster_whose_listeners_ask_for_credentials(home: str) -> None:
+    """The pod may read the one Secret, where the CLI looks for it: in the cluster's namespace."""
+    elsewhere = "cluster.create=false,cluster.namespace=platform," if home == "platform" else ""
+    found = made(CLUSTER, "--set", f"{elsewhere}cluster.name=shop,test.user=release-check")
+    granted_at_home = granted(found)[home]
+    assert Right("", "secrets", "release-check", "get") in granted_at_home
+    assert Right("chiplog.dev", "brokerclusters", "shop", "get") in granted_at_home
+    assert [one for rights in granted(found).values() for one in rights if one.group == ""] == [
+        Right("", "secrets", "release-check", "get")
+    ]
+    (container,) = pod_of(found)["spec"]["containers"]
+    assert "--user=release-check" in container["args"]
+    # The program takes these arguments.
+    command = typer.main.get_command(app).commands["check"]  # type: ignore[attr-defined]
+    assert command.make_context("check", container["args"][1:]).params["user"] == "release-check"
+
+
+@pytest.mark.parametrize("name", ["Release_Check", "-x", "a b", "a,b"])
+def test_a_user_that_no_object_can_be_is_refused(name: str) -> None:
+    with pytest.raises(CalledProcessError) as refused:
+        made(CLUSTER, "--set-json", f"test.user={json.dumps(name)}")
+    assert "/test/user" in refused.value.stderr or "test.user" in refused.value.stderr
 
 
 @pytest.mark.parametrize(
