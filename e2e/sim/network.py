@@ -9,7 +9,7 @@ import asyncio
 import errno
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol, cast
 
 from e2e.sim.loop import PROCESS, Process, SimLoop
@@ -78,6 +78,8 @@ class _Pipe:
         if slow_ways:
             way = self._source.process.host, self.target.process.host
             delay_s += slow_ways.get(way, 0.0)
+        if self._network.slow_ends_s:
+            delay_s += self._network.slow_ends_s.get(self._source, 0.0)
         self._last_s = max(self._last_s, loop.time() + delay_s)
         self._queue.append((self._last_s, item))
         if not isinstance(item, str):
@@ -272,6 +274,9 @@ class Network:
         self.slowest_s = 0.002
         self.slow_ways_s: dict[tuple[str, str], float] = {}
         """(source, target) -> additional delay of all bytes on this way, until `heal`."""
+        self.slow_ends_s: dict[Transport, float] = {}
+        """One end of a connection -> additional delay of all bytes that it sends, until `heal`.
+        Other connections on the same way are as fast as before."""
         self.connections: dict[Transport, None] = {}
         self.given_up: list[tuple[str, float]] = []
         """(process, when): the process closed a connection on which nothing arrived any more, or
@@ -291,6 +296,14 @@ class Network:
             and target not in self.without_power
         )
 
+    def ends_at(self, host: str, others: Collection[str]) -> list[Transport]:
+        """The ends at a host of its connections with other hosts."""
+        return [
+            one
+            for one in self.connections
+            if one.process.host == host and one.pipe.target.process.host in others
+        ]
+
     # -- faults
 
     def cut(self, source: str, target: str) -> None:
@@ -302,6 +315,7 @@ class Network:
         self.blocked.clear()
         self.refused.clear()
         self.slow_ways_s.clear()
+        self.slow_ends_s.clear()
         for one in list(self.connections):
             one.pipe.pump()
 

@@ -104,7 +104,9 @@ class ThrottleWatch(Observer):
     def _is_disturbed(self) -> bool:
         """Whether anything else than a throttle may hold a fetch back now."""
         network = self._network
-        if network.blocked or network.without_power or network.slow_ways_s or network.refused:
+        if network.blocked or network.without_power or network.refused:
+            return True
+        if network.slow_ways_s or network.slow_ends_s:
             return True
         if any(one.pipe.hangs for one in network.connections):
             return True

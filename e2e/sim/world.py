@@ -224,7 +224,9 @@ class World:
             or server.late_share
             or server.watch_delay_s
         )
-        is_connected = not (network.blocked or network.without_power or network.slow_ways_s)
+        is_connected = not (
+            network.blocked or network.without_power or network.slow_ways_s or network.slow_ends_s
+        )
         return (
             is_served
             and is_connected

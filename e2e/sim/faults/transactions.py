@@ -9,18 +9,18 @@ from typing import Final
 
 from chiplog_broker.transaction_coordinator.coordinator import TransactionCoordinator
 from chiplog_core.topic_name import TRANSACTION_STATE
-from e2e.sim.faults import groups
+from e2e.sim.faults import groups, scene
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.kubelet import Node
 from e2e.sim.roles import ACTING, MEMBER
-from e2e.sim.transactions.crowd import Transactors, TransactorSeat
+from e2e.sim.transactions.crowd import ProducerInstance, Transactors
 from e2e.sim.transactions.history import Transaction
 
 POLL_S: Final = 0.01
 SHORT_POLL_S: Final = 0.001
 PATIENCE_S: Final = 15.0
 
-TransactorAct = Callable[[Stage, Transactors, TransactorSeat], Awaitable[None]]
+TransactorAct = Callable[[Stage, Transactors, ProducerInstance], Awaitable[None]]
 
 
 def _of_a_transactor(act: TransactorAct) -> Act:
@@ -37,18 +37,22 @@ def _of_a_transactor(act: TransactorAct) -> Act:
 
 
 @_of_a_transactor
-async def kill_transactor(stage: Stage, transactors: Transactors, seat: TransactorSeat) -> None:
+async def kill_transactor(
+    stage: Stage, transactors: Transactors, instance: ProducerInstance
+) -> None:
     """Kill a producer; the next one starts before or after its transaction times out."""
-    transactors.kill(seat)
+    transactors.kill(instance)
     await asyncio.sleep(stage.chance.uniform(0.0, 2.0 * transactors.habits.timeout_s))
-    transactors.restart(seat)
+    transactors.restart(instance)
 
 
 @_of_a_transactor
-async def freeze_transactor(stage: Stage, transactors: Transactors, seat: TransactorSeat) -> None:
+async def freeze_transactor(
+    stage: Stage, transactors: Transactors, instance: ProducerInstance
+) -> None:
     """Pause a producer, sometimes until its transaction has timed out; it continues where it
     was."""
-    process = seat.process
+    process = instance.process
     if process is not None and process.is_alive:
         process.is_paused = True
         await asyncio.sleep(stage.chance.uniform(0.2, 2.0 * transactors.habits.timeout_s))
@@ -57,15 +61,17 @@ async def freeze_transactor(stage: Stage, transactors: Transactors, seat: Transa
 
 
 @_of_a_transactor
-async def replace_transactor(stage: Stage, transactors: Transactors, seat: TransactorSeat) -> None:
+async def replace_transactor(
+    stage: Stage, transactors: Transactors, instance: ProducerInstance
+) -> None:
     """Start another process of a transactional id while one runs, or while that is paused: it
     fences the first one, which then continues."""
-    process = seat.process
+    process = instance.process
     pauses = stage.chance.random() < 0.5
     if pauses and process is not None and process.is_alive:
         process.is_paused = True
         await asyncio.sleep(stage.chance.uniform(0.0, 1.0))
-    transactors.sit(seat)
+    transactors.launch(instance)
     if process is not None and process.is_paused:
         await asyncio.sleep(stage.chance.uniform(0.0, 4.0))
         if process.is_paused:
@@ -73,11 +79,13 @@ async def replace_transactor(stage: Stage, transactors: Transactors, seat: Trans
 
 
 @_of_a_transactor
-async def cut_transactor(stage: Stage, transactors: Transactors, seat: TransactorSeat) -> None:
+async def cut_transactor(
+    stage: Stage, transactors: Transactors, instance: ProducerInstance
+) -> None:
     """Cut the network between a producer and some brokers, in one or both directions."""
-    if seat.process is None:
+    if instance.process is None:
         return
-    network, host = stage.world.network, seat.process.host
+    network, host = stage.world.network, instance.process.host
     nodes = list(stage.world.nodes.values())
     to_it, from_it = stage.chance.choice(((True, True), (True, False), (False, True)))
     for node in stage.chance.sample(nodes, stage.chance.randint(1, len(nodes))):
@@ -90,14 +98,16 @@ async def cut_transactor(stage: Stage, transactors: Transactors, seat: Transacto
 
 
 @_of_a_transactor
-async def delay_requests(stage: Stage, transactors: Transactors, seat: TransactorSeat) -> None:
+async def delay_requests(
+    stage: Stage, transactors: Transactors, instance: ProducerInstance
+) -> None:
     """What a producer sends to some brokers within a moment arrives many seconds later: after the
     producer has sent it again, and after what it sends next."""
-    if seat.process is None:
+    if instance.process is None:
         return
     hosts = [one.host for one in stage.world.nodes.values()]
     chosen = stage.chance.sample(hosts, stage.chance.randint(1, len(hosts)))
-    await _delay(stage, [(seat.process.host, host) for host in chosen])
+    await _delay(stage, [(instance.process.host, host) for host in chosen])
 
 
 async def delay_coordinator(stage: Stage) -> None:
@@ -118,6 +128,36 @@ async def _delay(stage: Stage, ways: list[tuple[str, str]]) -> None:
     await asyncio.sleep(stage.chance.uniform(0.02, 0.6))
     for one in ways:
         slow.pop(one, None)
+
+
+async def slow_connection(stage: Stage) -> None:
+    """What a coordinator sends to a broker on one connection is late, and overtaken on others.
+
+    A marker may overtake an answer about its transaction, and the next transaction a marker.
+    """
+    node = groups.coordinator(stage, TRANSACTION_STATE)
+    if node is None:
+        return
+    chance, network = stage.chance, stage.world.network
+    others = [one.host for one in stage.world.nodes.values() if one is not node]
+    if ends := network.ends_at(node.host, others):
+        slow = chance.choice(ends)
+        network.slow_ends_s[slow] = chance.uniform(0.1, 3.0)
+        await asyncio.sleep(chance.uniform(0.5, 6.0))
+        network.slow_ends_s.pop(slow, None)
+
+
+async def leave_alone(stage: Stage) -> None:
+    """All brokers but a coordinator end: it has too few replicas, and refuses to store anything. It
+    continues when one of them is back."""
+    node = groups.coordinator(stage, TRANSACTION_STATE)
+    if node is None:
+        return
+    others = [one for one in stage.world.nodes.values() if one is not node and one.has_power]
+    await scene.take_down(stage, *others)
+    await asyncio.sleep(stage.chance.uniform(2.0, 12.0))
+    for one in others:
+        one.power_on()
 
 
 async def cut_from_groups(stage: Stage) -> None:
@@ -207,4 +247,6 @@ ACTS: Final[dict[str, Act]] = {
     ),
     "transactions' coordinator moved": partial(groups.move_coordinator, topic=TRANSACTION_STATE),
     "transactions' coordinator cut off": partial(groups.cut_coordinator, topic=TRANSACTION_STATE),
+    "transactions' coordinator left alone": leave_alone,
+    "transactions' connection slow": slow_connection,
 }

@@ -20,7 +20,7 @@ from e2e.sim.mutants import (
 )
 from e2e.sim.mutants.mutant import Mutant
 
-__all__ = ["MUTANTS", "NOT_SEEN", "Mutant"]
+__all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: Final = (
     *disks.MUTANTS,
@@ -35,6 +35,3 @@ MUTANTS: Final = (
     *users.MUTANTS,
     *transactions.MUTANTS,
 )
-
-NOT_SEEN: Final = transactions.NOT_SEEN
-"""Names of planted bugs that no seed has shown yet."""

@@ -584,6 +584,38 @@ def test_on_a_slow_way_all_comes_later_and_none_after_healing() -> None:
     run(world(), loop)
 
 
+def test_what_a_slow_connection_sends_is_overtaken_on_another() -> None:
+    async def world() -> None:
+        network = Network(loop, chance())
+        ends: list[Received] = []
+
+        def accept() -> Received:
+            ends.append(Received())
+            return ends[-1]
+
+        server = Process("server", "s").context.run(network.listen, accept, 1)
+        await server.start_serving()
+        PROCESS.set(Process("client", "c"))
+        slow, _ = await network.connect(Received, "s", 1)
+        fast, _ = await network.connect(Received, "s", 1)
+        assert network.ends_at("c", {"s"}) == [slow, fast]
+        assert network.ends_at("c", {"x"}) == network.ends_at("x", {"s"}) == []
+        network.slow_ends_s[slow] = 10.0
+        slow.write(b"first")
+        fast.write(b"second")
+        await asyncio.sleep(9.0)
+        assert [one.data for one in ends] == [b"", b"second"]
+        await asyncio.sleep(2.0)
+        assert [one.data for one in ends] == [b"first", b"second"]
+        network.heal()
+        slow.write(b" third")
+        await asyncio.sleep(1.0)
+        assert ends[0].data == b"first third"
+
+    loop = SimLoop()
+    run(world(), loop)
+
+
 def test_no_seed_draws_what_is_directed() -> None:
     assert DIRECTED
     assert not set(DIRECTED) & set(FAULT_NAMES)

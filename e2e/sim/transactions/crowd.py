@@ -31,7 +31,7 @@ coordinators look for them every ten seconds."""
 
 
 @dataclass(slots=True)
-class TransactorSeat:
+class ProducerInstance:
     """A transactional id; its process is started again when it has ended."""
 
     transactional_id: str
@@ -49,8 +49,8 @@ class Transactors:
         self.world = world
         self.habits = habits
         self.chance = world.own_chance()
-        self.seats = [
-            TransactorSeat(f"t{number}", partial(next, count(1)))
+        self.instances = [
+            ProducerInstance(f"t{number}", partial(next, count(1)))
             for number in range(1, habits.producers + 1)
         ]
         self._readers: list[CommittedReader] = []
@@ -70,8 +70,8 @@ class Transactors:
         """Start the producers and the readers."""
         world = self.world
         self._partitions = [one for one in partitions_in(world.store) if one.topic == LEDGER]
-        for seat in self.seats:
-            self.sit(seat)
+        for instance in self.instances:
+            self.launch(instance)
         for number in range(1, self.habits.readers + 1):
             reader = self._new_reader(f"committed-{number}")
             reader.rack = rack_of(number) if world.reads_in_racks and number > 1 else ""
@@ -85,102 +85,104 @@ class Transactors:
     def _own_chance(self) -> random.Random:
         return random.Random(self.chance.getrandbits(64))  # noqa: S311 - not for secrets
 
-    def _wire(self, seat: TransactorSeat, name: str, *, is_second: bool = False) -> TransactionWire:
+    def _wire(
+        self, instance: ProducerInstance, name: str, *, is_second: bool = False
+    ) -> TransactionWire:
         return TransactionWire(
-            seat.transactional_id,
+            instance.transactional_id,
             self.world.bootstrap,
             self._own_chance(),
             name,
             is_second=is_second,
         )
 
-    def sit(self, seat: TransactorSeat) -> None:
+    def launch(self, instance: ProducerInstance) -> None:
         """Start a process for a transactional id; one that runs already is not stopped."""
-        seat.starts += 1
-        name = f"{seat.transactional_id}#{seat.starts}"
+        instance.starts += 1
+        name = f"{instance.transactional_id}#{instance.starts}"
         is_second = self.chance.random() < self.habits.second_share
         kind = SecondTransactor if is_second else Transactor
-        wire = self._wire(seat, name, is_second=is_second)
-        transactor = kind(wire, name, self.world.notebook, self.habits, seat.offsets)
-        seat.transactor = transactor
-        seat.process = self.world.new_client(name)
-        task = seat.process.spawn(transactor.run(self._partitions), name)
-        task.add_done_callback(partial(self._ended, seat, transactor))
+        wire = self._wire(instance, name, is_second=is_second)
+        transactor = kind(wire, name, self.world.notebook, self.habits, instance.offsets)
+        instance.transactor = transactor
+        instance.process = self.world.new_client(name)
+        task = instance.process.spawn(transactor.run(self._partitions), name)
+        task.add_done_callback(partial(self._ended, instance, transactor))
 
     def _ended(
-        self, seat: TransactorSeat, transactor: Transactor, task: "asyncio.Task[Any]"
+        self, instance: ProducerInstance, transactor: Transactor, task: "asyncio.Task[Any]"
     ) -> None:
         """Start the next process when one has ended, unless a newer one runs already."""
         self.world.client_ended(task)
-        if seat.transactor is transactor:
-            seat.transactor = None
+        if instance.transactor is transactor:
+            instance.transactor = None
             if not self._is_over and not task.cancelled():
-                self.sit(seat)
+                self.launch(instance)
 
     # -- what goes wrong with producers
 
-    def somebody(self) -> TransactorSeat:
+    def somebody(self) -> ProducerInstance:
         """A random transactional id."""
-        return self.chance.choice(self.seats)
+        return self.chance.choice(self.instances)
 
-    def kill(self, seat: TransactorSeat) -> None:
+    def kill(self, instance: ProducerInstance) -> None:
         """Kill the process: only its connections break."""
-        if seat.process is not None:
-            seat.process.is_alive = False
-            self.world.network.ended(seat.process)
-        seat.process = seat.transactor = None
+        if instance.process is not None:
+            instance.process.is_alive = False
+            self.world.network.ended(instance.process)
+        instance.process = instance.transactor = None
 
-    def restart(self, seat: TransactorSeat) -> None:
+    def restart(self, instance: ProducerInstance) -> None:
         """Start a process if there is none."""
-        if seat.transactor is None and not self._is_over:
-            self.sit(seat)
+        if instance.transactor is None and not self._is_over:
+            self.launch(instance)
 
     # -- in the end
 
     def heal(self) -> None:
         """Let a process of each transactional id run."""
-        for seat in self.seats:
-            if seat.process is not None and seat.process.is_paused:
-                self.world.loop.resume(seat.process)
-            self.restart(seat)
+        for instance in self.instances:
+            if instance.process is not None and instance.process.is_paused:
+                self.world.loop.resume(instance.process)
+            self.restart(instance)
 
     def note_unwell(self, since_s: float) -> bool:
         """Note in the history the producers that have committed nothing since then; returns whether
         there are any."""
         self.history.unwell = [
-            (seat.transactional_id, f"nothing committed since t={since_s:.1f}")
-            for seat in self.seats
-            if seat.transactor is None or seat.transactor.committed_s < since_s
+            (instance.transactional_id, f"nothing committed since t={since_s:.1f}")
+            for instance in self.instances
+            if instance.transactor is None or instance.transactor.committed_s < since_s
         ]
         return bool(self.history.unwell)
 
     def stop(self) -> None:
         """Let all producers and readers end after what they are doing."""
         self._is_over = True
-        for seat in self.seats:
-            if seat.transactor is not None:
-                seat.transactor.is_stopping = True
+        for instance in self.instances:
+            if instance.transactor is not None:
+                instance.transactor.is_stopping = True
         for reader in self._readers:
             reader.is_stopping = True
 
     async def audit(self) -> None:
         """Wait until no transaction is open, then read everything that is committed."""
         for _ in range(ENDED_WITHIN_S):
-            if all(seat.transactor is None for seat in self.seats):
+            if all(instance.transactor is None for instance in self.instances):
                 break
             await asyncio.sleep(1.0)
-        for seat in self.seats:
-            self.kill(seat)
+        for instance in self.instances:
+            self.kill(instance)
         reader = self._new_reader("committed-last")
         for partition in self._partitions:
             await self._until_decided(reader, partition)
         for partition in self._partitions:
             await _until(reader, partial(self._read_all, reader, partition))
-        for seat in self.seats:
-            wire = self._wire(seat, "offsets-last")
+        for instance in self.instances:
+            wire = self._wire(instance, "offsets-last")
             world = self.world
             asking = Client("offsets-last", world.bootstrap, self._own_chance(), world.notebook)
-            await _until(asking, partial(self._ask_for_offset, seat, wire, is_last=True))
+            await _until(asking, partial(self._ask_for_offset, instance, wire, is_last=True))
 
     async def _until_decided(self, reader: CommittedReader, partition: TopicPartition) -> None:
         """Wait until the last stable offset is the high watermark, or note that it is not."""
@@ -231,17 +233,20 @@ class Transactors:
 
     async def _ask_for_offsets(self) -> None:
         """Ask for the committed offset of a random transactional id's group from time to time."""
-        wires = {seat.transactional_id: self._wire(seat, "offsets") for seat in self.seats}
+        wires = {
+            instance.transactional_id: self._wire(instance, "offsets")
+            for instance in self.instances
+        }
         while not self._is_over:
             await asyncio.sleep(self.chance.uniform(0.0, 2 * self.habits.asks_s))
-            seat = self.somebody()
+            instance = self.somebody()
             try:
-                await self._ask_for_offset(seat, wires[seat.transactional_id])
+                await self._ask_for_offset(instance, wires[instance.transactional_id])
             except UNREACHED as error:
                 self.world.notebook.error(type(error).__name__)
 
     async def _ask_for_offset(
-        self, seat: TransactorSeat, wire: TransactionWire, *, is_last: bool = False
+        self, instance: ProducerInstance, wire: TransactionWire, *, is_last: bool = False
     ) -> bool:
         """Fetch the stable offset of the id's group; False after an error. Raises one of
         `UNREACHED`."""
@@ -253,11 +258,11 @@ class Transactors:
         if error:
             return False
         found = CommittedOffset(
-            asked_s, self.world.loop.time(), seat.transactional_id, offset, name
+            asked_s, self.world.loop.time(), instance.transactional_id, offset, name
         )
         self.history.offsets.append(found)
         if is_last:
-            self.history.last_offsets[seat.transactional_id] = found
+            self.history.last_offsets[instance.transactional_id] = found
         return True
 
 

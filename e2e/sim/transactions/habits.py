@@ -27,7 +27,12 @@ class TransactionHabits:
     last_epoch: int = 0
     """The last epoch that a client gets before its producer gets another id; 0 for Kafka's, which
     no run is long enough to reach."""
-    careless_share: float = 0.0
+    overtaking_share: float = 0.0
+    """Share of batches whose answer a producer does not wait for: it aborts the transaction while
+    they are on their way, as librdkafka does."""
+    overtakes_offsets: bool = False
+    """Whether it also does so with that share of the offsets that it commits."""
+    reuses_epoch_share: float = 0.0
     """Share of producers of the first generation that continue with the same epoch after a request
     to a coordinator without an answer, as Kafka's clients do. A late one may end the next
     transaction then (KIP-890)."""

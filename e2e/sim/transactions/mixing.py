@@ -58,12 +58,14 @@ def with_transactions(seed: int, mix: Mix) -> Mix:
         pause_s=10.0,
         groups=None,
         transactions=TransactionHabits(
-            careless_share=chance.choice((0.0, 0.0, 0.5)),
+            reuses_epoch_share=chance.choice((0.0, 0.0, 0.5)),
             producers=chance.choice((1, 2, 3)),
             partitions=chance.choice((1, 2, 3)),
             timeout_s=chance.choice((6.0, 12.0, 30.0)),
             pause_s=chance.choice((0.1, 0.5, 1.5)),
             second_share=chance.choice((0.0, 0.5, 0.5, 1.0, 1.0)),
             last_epoch=chance.choice((0, 0, 4, 9)),
+            overtaking_share=chance.choice((0.0, 0.0, 0.1)),
+            overtakes_offsets=True,
         ),
     )

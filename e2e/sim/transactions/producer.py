@@ -1,14 +1,15 @@
 """A transactional producer of the first generation, which adds partitions before it writes to them.
 
 After a request that stays without an answer it sends the request again. A late one could end or
-join a later transaction, so a careful producer takes a new epoch before its next transaction; so it
-also does after a batch that it gives up, or an error of the transaction.
+join a later transaction, so most producers take a new epoch before their next transaction. All do
+after a batch that they give up, or an error of the transaction.
 
 Those of the second generation are in `second`.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Final
 
@@ -29,8 +30,10 @@ from e2e.sim.wire import UNREACHED, TopicPartition
 
 GIVES_UP_S: Final = 15.0
 """As `delivery.timeout.ms`: how long a batch or another request of a transaction is sent again."""
-HASTY_SHARE: Final = 0.5
+NO_RETRY_SHARE: Final = 0.5
 """Share of batches without an answer that a producer does not send again: it aborts."""
+LEFT_BEHIND_S: Final = 0.02
+"""The longest time that a producer waits for an answer before it aborts."""
 ABORTS_FIRST_SHARE: Final = 0.5
 """Share of the aborts that a producer of the first generation asks for before it takes a new
 epoch."""
@@ -60,7 +63,7 @@ class Fenced(Exception):  # noqa: N818 - a name for what happened
     """Another process uses the transactional id, or the transaction timed out."""
 
 
-class Doubtful(Exception):  # noqa: N818 - a name for what happened
+class MustAbort(Exception):  # noqa: N818 - a name for what happened
     """The transaction cannot be committed; only a new epoch ends it for sure."""
 
 
@@ -68,6 +71,9 @@ class Transactor(Client):
     """One process that uses a transactional id."""
 
     is_stopping = False
+    _has_own_epochs = False
+    """Whether each transaction has an epoch of its own, so that no late request of another one can
+    count for it."""
 
     def __init__(
         self,
@@ -84,15 +90,17 @@ class Transactor(Client):
         self._asking = wire
         self._of_transactions = habits
         self._next_offset = next_offset
-        self._is_careless = self.chance.random() < habits.careless_share
+        self._reuses_epoch = self.chance.random() < habits.reuses_epoch_share
         self._who = Identity()
-        self._is_exposed = False
+        self._has_unanswered = False
         """Whether a request of this epoch to a coordinator stayed without an answer."""
         self._transaction: Transaction | None = None
         """The present transaction; after its end, the last one."""
         self._coordinators: dict[int, tuple[str, int]] = {}
         self._sequences: dict[TopicPartition, int] = {}
         self._number = 0
+        self._left_behind: set[asyncio.Task[None]] = set()
+        """Requests whose answers it does not wait for."""
         self.committed_s = -inf
         """When it last got the answer to a commit."""
 
@@ -107,7 +115,7 @@ class Transactor(Client):
             while not self.is_stopping:
                 try:
                     await self._run_one(partitions)
-                except Doubtful:
+                except MustAbort:
                     await self._recover()
                 else:
                     await self._prepare_next()
@@ -129,8 +137,10 @@ class Transactor(Client):
             )
         )
 
-    _may_time_out = True
-    """Whether a producer is fenced when its transaction has timed out."""
+    @property
+    def _may_time_out(self) -> bool:
+        """Whether it may be fenced because its transaction has timed out."""
+        return True
 
     async def _recover(self) -> None:
         """End a transaction that cannot be committed. Raises `Fenced`.
@@ -150,7 +160,7 @@ class Transactor(Client):
     async def _prepare_next(self) -> None:
         """Make sure that no late request of this transaction counts for the next one. Raises
         `Fenced`."""
-        if self._is_exposed and not self._is_careless:
+        if self._has_unanswered and not self._reuses_epoch:
             await self._init()
 
     async def _pause(self) -> None:
@@ -183,7 +193,7 @@ class Transactor(Client):
                 self._refused("init", error)
             await self.back_off()
         self._sequences.clear()
-        self._is_exposed = False
+        self._has_unanswered = False
         self._history.initialized.append(
             Initialized(
                 asked_s=asked_s,
@@ -213,7 +223,7 @@ class Transactor(Client):
         except UNREACHED as unreached:
             self.notebook.error(type(unreached).__name__)
             del self._coordinators[key_type]
-            self._is_exposed = True
+            self._has_unanswered = not self._has_own_epochs
             return UNANSWERED
         if error:
             self.notebook.error(ErrorCode(error).name)
@@ -222,32 +232,32 @@ class Transactor(Client):
         return error
 
     async def _ask(self, key_type: int, what: str, send: Send) -> None:
-        """Send a request of the transaction until it is done. Raises `Fenced` and `Doubtful`."""
+        """Send a request of the transaction until it is done. Raises `Fenced` and `MustAbort`."""
         began_s = self.notebook.now_s()
         while (error := await self._attempt(key_type, send)) != 0:
             if error in FENCED and key_type == OF_TRANSACTION:
                 raise Fenced
             if error in FENCED:
                 self._note_fence(may_time_out=True)
-                raise Doubtful
+                raise MustAbort
             if error in WRONG:
                 self._refused(what, error)
-                raise Doubtful
+                raise MustAbort
             if error in ABORTABLE or self.notebook.now_s() - began_s > GIVES_UP_S:
-                raise Doubtful
+                raise MustAbort
             await self.back_off()
 
     def _refused(self, what: str, error: int) -> None:
         """Note a correct request that was refused, unless a late one of an earlier transaction may
         have caused it."""
-        if self._transaction is None or not self._transaction.is_exposed:
+        if self._transaction is None or not self._transaction.may_get_late_requests:
             name = f"{self.name}/{self._number} {what} of {self._who}"
             self._history.refused.append((self.notebook.now_s(), name, ErrorCode(error).name))
 
     # -- transactions
 
     async def _run_one(self, partitions: Sequence[TopicPartition]) -> None:
-        """Run one transaction. Raises `Fenced` and `Doubtful`."""
+        """Run one transaction. Raises `Fenced` and `MustAbort`."""
         chance, habits = self.chance, self._of_transactions
         self._number += 1
         self._transaction = transaction = Transaction(
@@ -257,7 +267,7 @@ class Transactor(Client):
             producer_id=self._who.producer_id,
             epoch=self._who.epoch,
             began_s=self.notebook.now_s(),
-            is_exposed=self._is_exposed,
+            may_get_late_requests=self._has_unanswered,
         )
         self._history.transactions.append(transaction)
         chosen = chance.sample(list(partitions), chance.randint(1, len(partitions)))
@@ -272,7 +282,7 @@ class Transactor(Client):
         await self._end(transaction, is_commit=is_commit)
 
     async def _end(self, transaction: Transaction, *, is_commit: bool) -> None:
-        """End the transaction. Raises `Fenced` and `Doubtful`."""
+        """End the transaction. Raises `Fenced` and `MustAbort`."""
         who = self._who
         if is_commit:
             transaction.commit_asked_s = self.notebook.now_s()
@@ -306,7 +316,7 @@ class Transactor(Client):
             await self._produce(transaction, partition)
 
     async def _produce(self, transaction: Transaction, partition: TopicPartition) -> None:
-        """Write one batch, with retries. Raises `Doubtful`."""
+        """Write one batch, with retries. Raises `MustAbort`."""
         sequence = self._sequences.get(partition, 0)
         count = self.chance.randint(1, 3)
         known = transaction.records.setdefault(str(partition), [])
@@ -319,17 +329,38 @@ class Transactor(Client):
         records = [NewRecord(one.encode(), timestamp_ms=now_ms) for one in values]
         batch = bytes(build_batch(records, BatchOptions(producer=state, transactional=True)))
         began_s = self.notebook.now_s()
+        if self._overtakes():
+            await self._leave_behind(self._try_to_produce(partition, batch))
+            raise MustAbort
         while (error := await self._try_to_produce(partition, batch)) not in {0, DUPLICATE}:
             if error in WRONG:
                 self._refused("produce", error)
             if error in FENCED:
                 self._note_fence(may_time_out=True)
             is_late = self.notebook.now_s() - began_s > GIVES_UP_S
-            is_hasty = error == UNANSWERED and self.chance.random() < HASTY_SHARE
-            if is_late or is_hasty or error in WRONG or error in ABORTABLE:
-                raise Doubtful
+            is_not_retried = error == UNANSWERED and self.chance.random() < NO_RETRY_SHARE
+            if is_late or is_not_retried or error in WRONG or error in ABORTABLE:
+                raise MustAbort
             await self.back_off()
         self._sequences[partition] = sequence + count
+
+    def _overtakes(self) -> bool:
+        """Whether the producer aborts before it has the answer to its next request."""
+        share = self._of_transactions.overtaking_share
+        return bool(share) and self.chance.random() < share
+
+    async def _leave_behind(self, sending: Awaitable[object]) -> None:
+        """Send a request, and wait for its answer only for a moment. Its connection stays open:
+        otherwise the broker would drop the request."""
+
+        async def send() -> None:
+            with suppress(*UNREACHED):
+                await sending
+
+        task = asyncio.ensure_future(send())
+        self._left_behind.add(task)
+        task.add_done_callback(self._left_behind.discard)
+        await asyncio.wait([task], timeout=self.chance.uniform(0.0, LEFT_BEHIND_S))
 
     async def _try_to_produce(self, partition: TopicPartition, batch: bytes) -> int:
         """Send a batch once to the leader, if it is known; returns the error code."""
@@ -346,16 +377,21 @@ class Transactor(Client):
         return error
 
     async def _commit_offset(self, transaction: Transaction, place: TopicPartition) -> None:
-        """Commit an offset of the group in this transaction. Raises `Fenced` and `Doubtful`."""
+        """Commit an offset of the group in this transaction. Raises `Fenced` and `MustAbort`."""
         who = self._who
         await self._ask(OF_TRANSACTION, "add offsets", lambda at: self._asking.add_offsets(at, who))
         await self._pause()
         await self._send_offset(transaction, place)
 
     async def _send_offset(self, transaction: Transaction, place: TopicPartition) -> None:
-        """Send the offset that this transaction commits. Raises `Fenced` and `Doubtful`."""
+        """Send the offset that this transaction commits. Raises `Fenced` and `MustAbort`."""
         who, offset = self._who, self._next_offset()
         transaction.offset = offset
+        known_at = self._coordinators.get(OF_GROUP)
+        if self._of_transactions.overtakes_offsets and known_at is not None and self._overtakes():
+            sending = self._asking.commit_offset(known_at, who, place, offset, transaction.name)
+            await self._leave_behind(sending)
+            raise MustAbort
         await self._ask(
             OF_GROUP,
             "commit offsets",

@@ -8,28 +8,23 @@ never needs another InitProducerId. As Java's client it writes to several partit
 import asyncio
 from collections.abc import Sequence
 from math import inf
-from typing import Final
 
 from chiplog_wire.protocol.errors import ErrorCode
 from e2e.sim.transactions.history import Given, Transaction
-from e2e.sim.transactions.producer import (
-    FENCED,
-    WRONG,
-    Doubtful,
-    Fenced,
-    Transactor,
-)
+from e2e.sim.transactions.producer import FENCED, WRONG, Fenced, Transactor
 from e2e.sim.transactions.wire import OF_TRANSACTION, Identity
 from e2e.sim.wire import TopicPartition
-
-OVER: Final = frozenset({ErrorCode.invalid_txn_state})
-"""The answer to a commit of a transaction that the coordinator has aborted after its timeout."""
 
 
 class SecondTransactor(Transactor):
     """One process that uses a transactional id by the second generation of the protocol."""
 
-    _may_time_out = False
+    _has_own_epochs = True
+
+    @property
+    def _may_time_out(self) -> bool:
+        """Only a commit is refused when its transaction has timed out; an abort is not."""
+        return self._transaction is not None and self._transaction.commit_asked_s < inf
 
     async def _recover(self) -> None:
         """Abort the transaction, and continue with the epoch that this gives."""
@@ -42,8 +37,8 @@ class SecondTransactor(Transactor):
         """The epoch was raised already."""
 
     async def _end(self, transaction: Transaction, *, is_commit: bool) -> None:
-        """End the transaction, however long that takes. Raises `Fenced`, and `Doubtful` if it was
-        aborted because it had timed out."""
+        """End the transaction, however long that takes. Raises `Fenced`, also for a commit if the
+        transaction was aborted because it had timed out."""
         who, found = self._who, Identity()
         if is_commit:
             transaction.commit_asked_s = self.notebook.now_s()
@@ -58,10 +53,6 @@ class SecondTransactor(Transactor):
         while (error := await self._attempt(OF_TRANSACTION, send)) != 0:
             if error in FENCED:
                 raise Fenced
-            open_s = self.notebook.now_s() - transaction.began_s
-            is_over = is_commit and error in OVER and open_s >= self._of_transactions.timeout_s
-            if is_over:
-                raise Doubtful
             if error in WRONG:
                 self._refused("commit" if is_commit else "abort", error)
                 raise Fenced
@@ -86,6 +77,6 @@ class SecondTransactor(Transactor):
             await asyncio.gather(*writing, return_exceptions=True)
 
     async def _commit_offset(self, transaction: Transaction, place: TopicPartition) -> None:
-        """Commit an offset of the group in this transaction. Raises `Fenced` and `Doubtful`."""
+        """Commit an offset of the group in this transaction. Raises `Fenced` and `MustAbort`."""
         await self._pause()
         await self._send_offset(transaction, place)
