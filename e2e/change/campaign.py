@@ -134,11 +134,17 @@ def table(campaigns: Iterable[Campaign]) -> Table:
     drawn = Table(box=SIMPLE_HEAD)
     drawn.add_column("change", no_wrap=True)
     headings = ("seconds", f"gap s (limit {GAP_LIMIT_S:.0f})", "p99 ms", "p99 ms before")
-    for heading in (*headings, "records/s", "anomalies", "given up", "of groups"):
+    verdicts = ("anomalies", "given up", "of groups", "of transactions")
+    for heading in (*headings, "records/s", *verdicts):
         drawn.add_column(heading, justify="right")
     for one in campaigns:
         result = one.result
-        verdict = (len(result.anomalies), len(result.errors), len(result.group_anomalies))
+        verdict = (
+            len(result.anomalies),
+            len(result.errors),
+            len(result.group_anomalies),
+            len(result.transaction_anomalies),
+        )
         for change in one.changes:
             drawn.add_row(
                 change.name,

@@ -8,4 +8,7 @@ planted in it, which must be reported: a run that cannot see the fault it inject
 What members of consumer groups commit goes into a history of its own (`group_history`), judged by
 `group_checkers`: a committed offset never goes back, and nothing below it was left out. All other
 readers assign their partitions themselves.
+
+Transactions have a topic and a history of their own (`transactions`), which the simulator's
+checkers judge, too.
 """

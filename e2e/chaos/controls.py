@@ -3,10 +3,11 @@
 Without it, "nothing lost" could mean that the checkers see nothing. So each real history is judged
 once more with three planted violations: a lost record, a record stored twice, and an offset with
 two values. The groups' history gets a forgotten commit, a skipped record and a group without
-progress.
+progress, and that of transactions what `spoiled_transactions` says.
 """
 
 from dataclasses import replace
+from math import inf
 
 from e2e.chaos.group_checkers import (
     GROUP_SKIPPED,
@@ -17,9 +18,23 @@ from e2e.chaos.group_checkers import (
 from e2e.chaos.group_history import Found, GroupHistory, Place, Processed
 from e2e.sim.checkers import check
 from e2e.sim.history import Event, History, Kind
+from e2e.sim.transactions.history import CommittedOffset, Initialized, Piece, Stable, Transaction
 
 MUST_BE_SEEN = frozenset({"lost-write", "duplicate", "inconsistent-offsets"})
 MUST_BE_SEEN_OF_GROUPS = frozenset({OFFSET_REGRESSION, GROUP_SKIPPED, NO_GROUP_PROGRESS})
+MUST_BE_SEEN_OF_TRANSACTIONS = frozenset(
+    {
+        "aborted-read",
+        "torn-transaction",
+        "lost-transaction",
+        "doubled-record",
+        "unlike-final",
+        "stable-offset-back",
+        "zombie-committed",
+        "lost-offset",
+        "poll-skip",
+    }
+)
 
 
 def missed(history: History) -> frozenset[str]:
@@ -87,3 +102,74 @@ def without(one: Processed, place: Place, offset: int) -> tuple[Processed, ...]:
         return (one,)
     parts = one._replace(last=offset - 1), one._replace(first=offset + 1)
     return tuple(part for part in parts if part.first <= part.last)
+
+
+def missed_of_transactions(history: History) -> frozenset[str]:
+    """As `missed`, for the violations planted in the history of transactions."""
+    planted = spoiled_transactions(history)
+    return MUST_BE_SEEN_OF_TRANSACTIONS - {one.name for one in check(planted)}
+
+
+def spoiled_transactions(history: History) -> History:
+    """The history with violations of all guarantees of transactions.
+
+    A committed transaction lacks one of its records and has another one twice, and its process had
+    been fenced; a record of an aborted one was read as committed; a last stable offset and a
+    committed offset went back; and a reader of all records skipped one.
+
+    Raises `ValueError` if no transaction is committed with two records or more, none with an
+    offset, or none is aborted.
+    """
+    noted = history.transactions
+    whole = next((one for one in noted.transactions if is_whole(one, history)), None)
+    aborted = next((one for one in noted.transactions if one.is_aborted and one.records), None)
+    offset = next((one for one in noted.transactions if one.is_committed and one.offset > 0), None)
+    if whole is None or aborted is None or offset is None:
+        raise ValueError("too few transactions have ended: nothing can be planted")
+    partition, (lost, *_) = next(iter(whole.records.items()))
+    *_, twice = [*whole.records.values()][-1]
+    last_partition = [*whole.records][-1]
+    final = {one: [pair for pair in found if pair[1] != lost] for one, found in noted.final.items()}
+    end = history.ends[last_partition]
+    final[last_partition].append((end, twice))
+    never = next(values[0] for values in aborted.records.values())
+    return replace(
+        history,
+        events=[*history.events, *skipping(history, partition, lost)],
+        transactions=replace(
+            noted,
+            final=final,
+            pieces=[
+                *noted.pieces,
+                Piece(inf, "planted", partition, end, end + 1, ((end, never),), -1, -1),
+            ],
+            stables=[*noted.stables, *(Stable(inf, "planted", partition, one) for one in (2, 1))],
+            initialized=[*noted.initialized, fencing(whole)],
+            offsets=[
+                *noted.offsets,
+                CommittedOffset(inf, inf, offset.transactional_id, -1, ""),
+            ],
+        ),
+    )
+
+
+def is_whole(one: Transaction, history: History) -> bool:
+    """Whether it is committed with two records or more, which all are there."""
+    stored = {value for found in history.transactions.final.values() for _, value in found}
+    values = [value for some in one.records.values() for value in some]
+    return one.is_committed and len(values) > 1 and stored.issuperset(values)
+
+
+def fencing(one: Transaction) -> Initialized:
+    """The beginning of another process between the transaction's beginning and its commit."""
+    at_s = one.began_s
+    return Initialized(at_s, at_s, one.transactional_id, "planted", -1, -1, is_new=True)
+
+
+def skipping(history: History, partition: str, value: str) -> list[Event]:
+    """The events of a reader of all records that got what is beside this one, and not it."""
+    offset = next(at for at, found in history.final[partition] if found == value)
+    return [
+        Event(inf, Kind.SOUGHT, "planted", partition, offset=offset),
+        Event(inf, Kind.READ, "planted", partition, f"not {value}", offset + 1),
+    ]

@@ -46,7 +46,8 @@ def batches_in(directory: Path, parsed: dict[bytes, Values]) -> Iterator[Batch]:
             if data not in parsed:
                 view = memoryview(data)
                 check_crc(view, header)
-                found = read_records(view, header)
+                # Markers of transactions have no values.
+                found = () if header.is_control else read_records(view, header)
                 parsed[data] = tuple((one.offset, name_of(one.value)) for one in found)
             offsets_and_epoch = header.base_offset, header.last_offset, header.leader_epoch
             yield Batch(*offsets_and_epoch, data, parsed[data])

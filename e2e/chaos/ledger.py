@@ -6,6 +6,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from itertools import pairwise
+from typing import Self
 
 from e2e.chaos.group_history import GroupHistory
 from e2e.sim.history import Event, Kind
@@ -31,6 +32,13 @@ class Ledger:
         """Final failures: a record given up by its producer, a client that ended."""
         self.disturbances: list[str] = []
         """Lost connections and other errors that client libraries recover from."""
+
+    def of_another_topic(self, topic: str, partitions: int) -> Self:
+        """The record of the same run on another topic: what clients gave up is noted in both."""
+        another = type(self)(topic, partitions)
+        another.began_s = self.began_s
+        another.errors, another.disturbances = self.errors, self.disturbances
+        return another
 
     def now_s(self) -> float:
         """Seconds since the run began."""

@@ -20,6 +20,7 @@ from e2e.clients.by_kafka_python import (
 )
 from e2e.clients.by_librdkafka import QUIET, place
 from e2e.sim.history import Kind
+from e2e.transactions.client import Isolation
 
 POLL_S = 0.2
 ASK_LIMIT_S = 2
@@ -27,8 +28,14 @@ ASK_EVERY_S = 0.5
 STOP_LIMIT_S = 30
 
 
-def librdkafka_consumer(bootstrap: str) -> Consumer:
-    """A consumer without offset reset: it reads from assigned offsets only."""
+def librdkafka_consumer(
+    bootstrap: str, isolation: Isolation = Isolation.COMMITTED, *, reports_ends: bool = False
+) -> Consumer:
+    """A consumer without offset reset: it reads from assigned offsets only.
+
+    With `reports_ends` it returns an error of its own, _PARTITION_EOF, at the end of each
+    partition.
+    """
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -37,6 +44,8 @@ def librdkafka_consumer(bootstrap: str) -> Consumer:
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "check.crcs": True,
+            "isolation.level": isolation.value,
+            "enable.partition.eof": reports_ends,
             "socket.timeout.ms": REQUEST_LIMIT_MS,
             **QUIET,
         }
@@ -105,10 +114,11 @@ class Reader(ABC):
 
 class LibrdkafkaReader(Reader):
     name: ClassVar[str] = "librdkafka-reader"
+    isolation: ClassVar[Isolation] = Isolation.COMMITTED  # its default
 
     def open(self) -> None:
         """Read all partitions from offset 0, without a group."""
-        self.consumer = librdkafka_consumer(self.bootstrap)
+        self.consumer = librdkafka_consumer(self.bootstrap, self.isolation)
         everything = range(self.ledger.partitions)
         self.consumer.assign([Position(self.ledger.topic, number, 0) for number in everything])
 
@@ -133,6 +143,7 @@ class LibrdkafkaReader(Reader):
 
 class KafkaPythonReader(Reader):
     name: ClassVar[str] = "kafka-python-reader"
+    isolation: ClassVar[Isolation] = Isolation.UNCOMMITTED  # its default
 
     def open(self) -> None:
         """Read all partitions from offset 0, without a group."""
@@ -141,6 +152,7 @@ class KafkaPythonReader(Reader):
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="none",
+            isolation_level=self.isolation.value,
             request_timeout_ms=REQUEST_LIMIT_MS,
         )
         everything = range(self.ledger.partitions)
@@ -188,8 +200,12 @@ class EndAsker(Reader):
         except KafkaException:
             found = None
         if found is not None:
-            self.ledger.note(Kind.END, self.name, number, offset=found[1])
+            self.found(number, found[1])
         self.ending.wait(ASK_EVERY_S)
+
+    def found(self, partition: int, end: int) -> None:
+        """Note an answer."""
+        self.ledger.note(Kind.END, self.name, partition, offset=end)
 
     def close(self) -> None:
         self.consumer.close()

@@ -17,6 +17,8 @@ NUMBERS = (
     "anomalies",
     "commits",
     "of groups",
+    "transactions",
+    "of transactions",
 )
 
 
@@ -24,7 +26,8 @@ def table(results: Iterable[Result]) -> Table:
     """A row for each kind of fault.
 
     `unavailable s` is the longest time in which no record of some partition was acknowledged;
-    `of groups` are the anomalies of consumer groups, after the offsets they committed.
+    `of groups` are the anomalies of consumer groups, after the offsets they committed, and
+    `of transactions` those of transactions, after the number that was committed.
     """
     drawn = Table(box=SIMPLE_HEAD)
     drawn.add_column("fault", no_wrap=True)
@@ -47,6 +50,8 @@ def numbers(one: Result) -> tuple[str, ...]:
         str(len(one.anomalies)),
         f"{one.commits:,}",
         str(len(one.group_anomalies)),
+        f"{one.transactions.committed:,}",
+        str(len(one.transaction_anomalies)),
     )
 
 
@@ -54,7 +59,8 @@ def remark(one: Result) -> str:
     """The last column: the names of the anomalies, or why the run is invalid; "" if all is well."""
     if one.missed:
         return f"invalid: the checkers do not report the planted {', '.join(sorted(one.missed))}"
-    return ", ".join(sorted({found.name for found in (*one.anomalies, *one.group_anomalies)}))
+    found = (*one.anomalies, *one.group_anomalies, *one.transaction_anomalies)
+    return ", ".join(sorted({anomaly.name for anomaly in found}))
 
 
 def line(one: Result) -> str:
@@ -63,5 +69,6 @@ def line(one: Result) -> str:
         f"chaos, {one.name}: {one.hits} hits, {one.acknowledged:,} records acknowledged, "
         f"{one.records_per_s:.0f}/s, a partition unavailable for at most "
         f"{one.unavailable_s:.1f} s, {len(one.anomalies)} anomalies; {one.commits:,} offsets "
-        f"committed by groups, {len(one.group_anomalies)} anomalies"
+        f"committed by groups, {len(one.group_anomalies)} anomalies; {one.transactions.text}, "
+        f"{len(one.transaction_anomalies)} anomalies"
     )

@@ -3,15 +3,19 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from e2e.chaos.controls import missed, missed_of_groups
+from confluent_kafka import KafkaException
+
+from e2e.chaos.controls import missed, missed_of_groups, missed_of_transactions
 from e2e.chaos.faults import Fault
 from e2e.chaos.files import replicas_in
 from e2e.chaos.group_checkers import check_groups
 from e2e.chaos.group_history import GroupHistory
 from e2e.chaos.scene import Scene
+from e2e.chaos.transactions import Outcomes, Transactions, identities, outcomes
 from e2e.chaos.workload import Workload
 from e2e.main.replicas import wait_in_sync
 from e2e.sim.checkers import Anomaly, check
@@ -38,6 +42,8 @@ class Result:
     commits: int
     """Offsets whose commit was acknowledged to a member of a group."""
     group_anomalies: tuple[Anomaly, ...]
+    transactions: Outcomes
+    transaction_anomalies: tuple[Anomaly, ...]
     errors: tuple[str, ...]
     """What clients gave up, although they are configured with very long timeouts."""
     missed: frozenset[str]
@@ -55,6 +61,8 @@ class Result:
         )
         found = self.group_anomalies
         assert not found, f"{len(found)} anomalies of groups: {found[:5]}"
+        found = self.transaction_anomalies
+        assert not found, f"{len(found)} anomalies of transactions: {found[:5]}"
         assert not self.errors, (
             f"{len(self.errors)} failures, like records given up: {self.errors[:5]}"
         )
@@ -78,7 +86,10 @@ def judged_scene(name: str, hits: int, load: Workload, scene: Scene, directory: 
     places = scene.places()
     volumes = {broker: scene.volume(broker) for broker in scene.brokers()}
     replicas = sum(len(one.replicas) for one in places)
-    return judged(name, hits, load, volumes, directory, replicas)
+    result = judged(name, hits, load, volumes, directory, replicas)
+    with suppress(KafkaException):  # what is left takes some space only
+        load.transactions.delete_topic()
+    return result
 
 
 def hit_repeatedly(scene: Scene, fault: Fault, seconds: float) -> int:
@@ -122,6 +133,8 @@ def judged(
     group_anomalies = check_groups(ledger.groups, load.history)
     if group_anomalies:
         keep_groups(ledger.groups, directory / "groups.jsonl")
+    transaction_anomalies = judged_transactions(load.transactions, volumes, directory)
+    with_transactions = load.transactions.history
     return Result(
         name=name,
         hits=hits,
@@ -131,9 +144,28 @@ def judged(
         anomalies=tuple(anomalies),
         commits=ledger.groups.acknowledged(),
         group_anomalies=tuple(group_anomalies),
+        transactions=outcomes(with_transactions.transactions),
+        transaction_anomalies=tuple(transaction_anomalies),
         errors=tuple(ledger.errors),
-        missed=missed(load.history) | missed_of_groups(ledger.groups, load.history),
+        missed=missed(load.history)
+        | missed_of_groups(ledger.groups, load.history)
+        | missed_of_transactions(with_transactions),
     )
+
+
+def judged_transactions(
+    load: Transactions, volumes: Mapping[int, Path], directory: Path
+) -> list[Anomaly]:
+    """The anomalies of the topic with transactions; its history is written like the others."""
+    history, ledger = load.history, load.ledger
+    history.replicas.extend(replicas_in(volumes, ledger.topic, ledger.partitions))
+    assert history.replicas, f"the disks have no replica of {ledger.topic}"
+    history.transactions.given.extend(identities(history))
+    anomalies = check(history)
+    if anomalies:
+        keep(history, directory / "transactions.jsonl")
+        (directory / "disturbances.txt").write_text("\n".join(ledger.disturbances))
+    return anomalies
 
 
 def keep(history: History, path: Path) -> None:
@@ -143,6 +175,9 @@ def keep(history: History, path: Path) -> None:
             file.write(json.dumps(asdict(one)) + "\n")
         for partition, stored in history.final.items():
             file.write(json.dumps({"final": partition, "stored": stored}) + "\n")
+        for name, noted in asdict(history.transactions).items():
+            for entry in noted.items() if isinstance(noted, dict) else noted:
+                file.write(json.dumps({name: entry}) + "\n")
 
 
 def keep_groups(groups: GroupHistory, path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The clients of a run (producers, readers, consumer groups) and the history they produce."""
+"""The clients of a run (producers, readers, consumer groups, transactions) and the histories they
+produce."""
 
 import os
 import threading
@@ -15,6 +16,7 @@ from e2e.chaos.last_reader import read_everything
 from e2e.chaos.ledger import Ledger
 from e2e.chaos.producers import RECORDS_PER_S, KafkaPythonProducer, LibrdkafkaProducer
 from e2e.chaos.readers import EndAsker, KafkaPythonReader, LibrdkafkaReader, Reader
+from e2e.chaos.transactions import Transactions, outcomes
 from e2e.sim.history import Event, History, Kind, Span
 
 PARTITIONS = 6
@@ -39,7 +41,7 @@ class Client(Protocol):
 
 class Workload:
     """Runs all clients within a `with` block, which begins once all producers and groups had
-    answers. Each of the three producers sends `records_per_s`.
+    answers. Each of the three producers without transactions sends `records_per_s`.
 
     At the block's regular end it waits until every record has its answer, and every reader and
     group has reached the end: the cluster must be healthy by then. After an exception all clients
@@ -73,6 +75,7 @@ class Workload:
             self.java_reader,
         ]
         self.groups = Groups(bootstrap, ledger, directory)
+        self.transactions = Transactions(bootstrap, ledger)
         self.history = History()
         # Processes that a thread starts end with it, so it must outlive them.
         self.starter = ThreadPoolExecutor(1, initializer=lower_priority)
@@ -96,21 +99,27 @@ class Workload:
             one.start()
 
     def everybody(self) -> tuple[Client, ...]:
-        return (*self.producers, *self.readers, self.groups)
+        return (*self.producers, *self.readers, self.groups, self.transactions)
 
     def wait_warm(self) -> None:
-        """Wait until every producer has had an answer and every group has committed."""
+        """Wait until every producer has had an answer, every group has committed, and every
+        transactional id has committed and aborted."""
         until_s = time.monotonic() + WARM_LIMIT_S
-        while len(self.answered_producers()) < len(self.producers) or not self.groups.have_begun():
+        while not self.is_warm():
             if time.monotonic() > until_s:
                 at_work, problems = self.ledger.groups.groups_at_work(), self.ledger.groups.problems
                 raise TimeoutError(
                     f"after {WARM_LIMIT_S} s only the producers {self.answered_producers()} have "
                     f"answers (errors: {self.ledger.errors[:3]}), and only the groups {at_work} "
-                    f"have committed (errors: {problems.most_common(3)})"
+                    f"have committed (errors: {problems.most_common(3)}); "
+                    f"{outcomes(self.transactions.noted).text} ({self.ledger.disturbances[:3]})"
                 )
             time.sleep(0.2)
         self.warm_s = self.ledger.now_s()
+
+    def is_warm(self) -> bool:
+        have_answers = len(self.answered_producers()) == len(self.producers)
+        return have_answers and self.groups.have_begun() and self.transactions.have_begun()
 
     def answered_producers(self) -> set[str]:
         """The producers that have had answers."""
@@ -141,13 +150,13 @@ class Workload:
         self.starter.shutdown()
 
     def finish(self) -> None:
-        """Stop the producers, read the topic, wait for readers and groups, and complete the
-        history."""
+        """Stop the producers, read the topics, wait for readers and groups, and complete the
+        histories."""
         self.stopped_s = self.ledger.now_s()
         self.groups.rest()
-        for one in self.producers:
+        for one in (*self.producers, self.transactions):
             one.ask_to_stop()
-        for one in self.producers:
+        for one in (*self.producers, self.transactions):
             one.wait_stopped()
         read_everything(self.bootstrap, self.ledger, self.history)
         self.wait_caught_up()

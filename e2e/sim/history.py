@@ -282,6 +282,12 @@ class History:
     upkeep: UpkeepHistory = field(default_factory=UpkeepHistory)
     users: UserHistory = field(default_factory=UserHistory)
     transactions: TransactionHistory = field(default_factory=TransactionHistory)
+    with_markers: frozenset[str] = frozenset()
+    """Partitions with transactions among those of the events: markers take offsets there."""
+
+    def has_gaps(self, partition: str) -> bool:
+        """Whether there may be offsets in this partition at which readers get no record."""
+        return partition in self.with_markers or self.has_compacted(partition)
 
     def has_compacted(self, partition: str) -> bool:
         """Whether any broker ever compacted this partition, so that offsets may be missing."""

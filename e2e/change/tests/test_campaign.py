@@ -1,4 +1,4 @@
-"""Changes under a load of three libraries and two groups, whose histories are judged.
+"""Changes under a load of three libraries, two groups and transactions, whose histories are judged.
 
 The long form makes every change by itself, and then again while the active operator is killed at a
 random moment of it: `make e2e LANE=change FULL=1`.
@@ -27,7 +27,7 @@ from e2e.main.setting_up import NewTopic
 RECORDS_PER_S = 2_000 if is_full() else 300
 # Less would be another test than the one that is asked for.
 ENOUGH = 0.9
-TABLE_WIDTH = 150
+TABLE_WIDTH = 170
 KILLS = 10
 ASKED_FOR = [one.strip() for one in os.environ.get("CHANGES", "").split(",") if one.strip()]
 
@@ -81,7 +81,8 @@ def test_clients_lose_nothing(
         measured.note(
             f"{one.line} (before {found.quiet.p99_ms:.0f} ms), {result.acknowledged:,} records at "
             f"{result.records_per_s:.0f}/s, {len(result.anomalies)} anomalies, "
-            f"{len(result.group_anomalies)} of groups, {len(result.errors)} given up"
+            f"{len(result.group_anomalies)} of groups, {len(result.errors)} given up; "
+            f"{result.transactions.text}, {len(result.transaction_anomalies)} anomalies"
             + (f" (SEED={seed})" if is_killed else "")
         )
     result.check()

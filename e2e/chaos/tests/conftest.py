@@ -21,7 +21,7 @@ NAME, NAMESPACE = "chaos", "e2e-chaos"
 STORAGE = {"class": "local-sized", "size": "1Gi"}
 # The scrub runs all the time, not once a day.
 CONFIG = {"chiplog.scrub.interval.ms": 2_000}
-TABLE_WIDTH = 130
+TABLE_WIDTH = 160
 SAFE = {"min.insync.replicas": 2}
 
 

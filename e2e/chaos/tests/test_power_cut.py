@@ -83,7 +83,8 @@ def test_with_fsync_nothing_acknowledged_is_lost(cluster: Cluster, tmp_path: Pat
         measured.note(
             f"power of all brokers cut {cuts} times: {found.acknowledged:,} records acknowledged, "
             f"{len(found.anomalies)} anomalies; {found.commits:,} offsets committed by groups, "
-            f"{len(found.group_anomalies)} anomalies; a partition unavailable for at most "
+            f"{len(found.group_anomalies)} anomalies; {found.transactions.text}, "
+            f"{len(found.transaction_anomalies)} anomalies; a partition unavailable for at most "
             f"{found.unavailable_s:.1f} s"
         )
         found.check()

@@ -11,6 +11,7 @@ from e2e.chaos.faults import FAULTS
 from e2e.chaos.ledger import Ledger, longest_gap_s, name_of, padded
 from e2e.chaos.report import line, numbers, remark
 from e2e.chaos.run import Result
+from e2e.chaos.transactions import Outcomes
 from e2e.sim.checkers import Anomaly, check
 from e2e.sim.history import Event, History, Kind
 
@@ -131,6 +132,8 @@ def result(**more: object) -> Result:
         "anomalies": (),
         "commits": 1_200,
         "group_anomalies": (),
+        "transactions": Outcomes(committed=1_012, aborted=205, left=99, fenced=101, unknown=3),
+        "transaction_anomalies": (),
         "errors": (),
         "missed": frozenset(),
     }
@@ -140,8 +143,12 @@ def result(**more: object) -> Result:
 def test_a_result_is_checked_and_shown() -> None:
     good = result()
     good.check()
-    assert numbers(good) == ("3", "27,000", "600", "1.3", "0", "0", "1,200", "0")
+    assert numbers(good) == ("3", "27,000", "600", "1.3", "0", "0", "1,200", "0", "1,012", "0")
     assert line(good).startswith("chaos, leader killed: 3 hits, 27,000 records")
+    assert line(good).endswith(
+        "; 1,012 transactions committed, 205 aborted, 99 left open, 101 fenced, 3 unknown, "
+        "0 anomalies"
+    )
     lost = result(anomalies=(Anomaly("lost-write", LABEL, "gone"),))
     assert remark(lost) == "lost-write"
     with pytest.raises(AssertionError, match="1 anomalies"):
@@ -150,6 +157,10 @@ def test_a_result_is_checked_and_shown() -> None:
     assert remark(back) == "offset-regression"
     with pytest.raises(AssertionError, match="1 anomalies of groups"):
         back.check()
+    torn = result(transaction_anomalies=(Anomaly("torn-transaction", LABEL, "torn"),))
+    assert remark(torn) == "torn-transaction"
+    with pytest.raises(AssertionError, match="1 anomalies of transactions"):
+        torn.check()
     with pytest.raises(AssertionError, match="invalid"):
         result(missed=frozenset({"duplicate"})).check()
     with pytest.raises(AssertionError, match="given up"):

@@ -19,6 +19,7 @@ pytestmark = [
 
 RECORDS = 1_500
 LIMIT_S = 120
+TRANSACTORS = 3
 PRODUCERS = {"java", "kafka-python", "librdkafka"}
 READERS = {"java-reader", "kafka-python-reader", "librdkafka-reader"}
 SEATS = {"first-librdkafka", "first-kafka-python", "second-java", "second-librdkafka"}
@@ -51,6 +52,8 @@ def test_three_clients_write_and_read_through_a_crash(tmp_path: Path) -> None:
         assert description.startswith(("STABLE: {", "PREPARING_REBALANCING: {")), description
         found = judged("crash", 1, load, {1: broker.home}, tmp_path)
     found.check()
+    transactions = found.transactions
+    assert min(transactions.committed, transactions.aborted) >= TRANSACTORS, transactions
     events = load.history.events
     assert {one.client for one in events if one.kind is Kind.ACKED} == PRODUCERS
     assert {one.client for one in events if one.kind is Kind.SENT} == PRODUCERS

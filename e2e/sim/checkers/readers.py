@@ -65,8 +65,8 @@ def dirty_read(history: History) -> Iterator[Anomaly]:
 def polls(history: History) -> Iterator[Anomaly]:
     """A consumer skipped offsets or went back without a seek (`poll-skip`, `nonmonotonic-poll`).
 
-    A gap is allowed only if compaction may have removed each record that is known to have been
-    there.
+    A gap is allowed only if no record is known to have been there, or compaction may have removed
+    each: markers of transactions take offsets, too.
     """
     next_offsets: dict[tuple[str, str], int] = {}
     gaps: Gaps | None = None
@@ -76,7 +76,7 @@ def polls(history: History) -> Iterator[Anomaly]:
             next_offsets[key] = one.offset
         elif one.kind is Kind.READ:
             expected = next_offsets.get(key, one.offset)
-            if one.offset > expected and history.has_compacted(one.partition):
+            if one.offset > expected and history.has_gaps(one.partition):
                 gaps = gaps or Gaps(history)
                 expected = gaps.unexplained(one.partition, expected, one.offset)
             if one.offset != expected:
@@ -95,6 +95,8 @@ class Gaps:
             (partition, offset): value
             for (partition, value), offset in self._deletions.offsets.items()
         }
+        for partition, stored in history.final.items():
+            self._values |= {(partition, offset): value for offset, value in stored}
 
     def unexplained(self, partition: str, begin: int, end: int) -> int:
         """The first offset from `begin` on with a record that no rule deleted; `end` for none."""

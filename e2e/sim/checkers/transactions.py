@@ -1,5 +1,6 @@
 """Transactions: all or nothing, once, for good, in their order, and never by a fenced producer."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from math import inf
@@ -39,7 +40,7 @@ def aborted_read(history: History) -> Iterator[Anomaly]:
         owner = owners.get(value)
         if (owner is None or owner.commit_asked_s == inf) and (partition, offset) not in seen:
             seen.add((partition, offset))
-            if owner is None or not owner.is_exposed:
+            if owner is None or not owner.may_get_late_requests:
                 yield Anomaly("aborted-read", partition, f"{who} read {value} at {offset}")
 
 
@@ -65,7 +66,7 @@ def lost_transaction(history: History) -> Iterator[Anomaly]:
     final = _by_partition(history)
     for one in history.transactions.transactions:
         _, missing = _found_and_missing(one, final)
-        if one.is_committed and missing and not one.is_exposed:
+        if one.is_committed and missing and not one.may_get_late_requests:
             what = f"{one.name} was committed, and {len(missing)} records are missing"
             yield Anomaly("lost-transaction", one.transactional_id, f"{what}: {missing[0]}")
 
@@ -75,7 +76,7 @@ def torn_transaction(history: History) -> Iterator[Anomaly]:
     final = _by_partition(history)
     for one in history.transactions.transactions:
         found, missing = _found_and_missing(one, final)
-        if found and missing and not one.is_exposed:
+        if found and missing and not one.may_get_late_requests:
             yield Anomaly(
                 "torn-transaction", one.transactional_id, f"{found[0]} and not {missing[0]}"
             )
@@ -97,7 +98,8 @@ def unlike_final(history: History) -> Iterator[Anomaly]:
         final = history.transactions.final.get(piece.partition)
         if final is None:
             continue
-        expected = [one for one in final if piece.from_offset <= one[0] < piece.to_offset]
+        begin, end = (bisect_left(final, (one,)) for one in (piece.from_offset, piece.to_offset))
+        expected = final[begin:end]
         if expected != list(piece.records):
             more = sorted(set(piece.records) - set(expected))
             less = sorted(set(expected) - set(piece.records))
@@ -110,6 +112,8 @@ def stable_offset_wrong(history: History) -> Iterator[Anomaly]:
     than before."""
     furthest: dict[tuple[str, str], int] = {}
     for piece in history.transactions.pieces:
+        if piece.stable < 0:
+            continue
         if piece.stable > piece.high_watermark or piece.to_offset > piece.stable:
             what = f"{piece.reader} read up to {piece.to_offset}, the last stable offset was "
             what += f"{piece.stable}, the high watermark {piece.high_watermark}"
@@ -170,7 +174,7 @@ def wrong_offset(history: History) -> Iterator[Anomaly]:
     by_name = {one.name: one for one in history.transactions.transactions}
     for found in history.transactions.offsets:
         one = by_name.get(found.name)
-        if found.offset < 0 or (one is not None and one.is_exposed):
+        if found.offset < 0 or (one is not None and one.may_get_late_requests):
             continue
         if one is None or one.offset != found.offset or one.commit_asked_s > found.at_s:
             what = f"offset {found.offset} of {found.name}, t={found.at_s:.3f}"
@@ -191,7 +195,7 @@ def _lost_offsets(history: History, final: dict[str, set[str]]) -> Iterator[Anom
             and one.offset > found.offset
             and one.ended_s < found.asked_s
             and one.is_committed
-            and not one.is_exposed
+            and not one.may_get_late_requests
         ]
         if before:
             what = f"{found.offset} although {before[-1].name} committed {before[-1].offset}"
@@ -206,7 +210,7 @@ def _unlike_records(
     """In the end, records are committed of a transaction with a higher offset than the last."""
     for one in history.transactions.transactions:
         is_later = one.transactional_id == last.transactional_id and one.offset > last.offset
-        if is_later and not one.is_exposed and _found_and_missing(one, final)[0]:
+        if is_later and not one.may_get_late_requests and _found_and_missing(one, final)[0]:
             what = f"records of {one.name} are committed, its offset {one.offset} is not"
             yield Anomaly("torn-transaction", one.transactional_id, what)
 
@@ -248,6 +252,8 @@ def doubled_identity(history: History) -> Iterator[Anomaly]:
     noted, owners = history.transactions, dict[tuple[int, int], str]()
     identities: list[Initialized | Given] = [*noted.initialized, *noted.given]
     for one in identities:
+        if one.producer_id < 0:
+            continue
         owner = owners.setdefault((one.producer_id, one.epoch), one.process)
         if owner != one.process:
             what = f"{owner} and {one.process} have {one.producer_id} with epoch {one.epoch}"

@@ -215,6 +215,19 @@ def test_a_reader_that_is_led_astray(offset: int, value: str, name: str) -> None
     assert names(history) == {name}
 
 
+def test_a_reader_passes_over_markers_and_no_record() -> None:
+    history = sound()
+    add(history, Kind.SENT, "y")
+    add(history, Kind.READ, "y", 5, "c1")
+    history.final[P].append((5, "y"))
+    assert names(history) == {"poll-skip"}
+    history.with_markers = frozenset({P})
+    assert names(history) == set(), "at offset 4 there may be a marker"
+    add(history, Kind.SENT, "x", client="p2")
+    history.final[P].insert(4, (4, "x"))
+    assert names(history) == {"poll-skip"}
+
+
 def test_a_reader_may_go_where_it_wants() -> None:
     history = sound()
     add(history, Kind.SOUGHT, offset=1, client="c1")

@@ -174,12 +174,12 @@ def test_each_anomaly_is_found(name: str, breaks: Callable[[History], object]) -
     assert name in names(history)
 
 
-def test_a_late_request_of_an_earlier_transaction_excuses_careless_producers() -> None:
+def test_a_late_request_of_an_earlier_transaction_is_no_anomaly_where_epochs_are_reused() -> None:
     history = sound()
     history.transactions.final[B].pop()
     history.transactions.final[A].pop()
     history.transactions.pieces.pop()
-    history.transactions.transactions[2].is_exposed = True
+    history.transactions.transactions[2].may_get_late_requests = True
     assert names(history) == set()
 
 
@@ -198,6 +198,19 @@ def test_what_may_fence_a_process(opening: Opening) -> None:
     _fenced(history)
     history.transactions.openings.append(opening)
     assert "fenced-for-nothing" not in names(history)
+
+
+def test_what_a_client_does_not_show_is_not_judged() -> None:
+    history = sound()
+    noted = history.transactions
+    noted.pieces = [one._replace(stable=-1, high_watermark=-1) for one in noted.pieces]
+    noted.initialized = [
+        Initialized(0.1, 0.2, "t1", "t1#1", -1, -1, True),
+        Initialized(6.1, 6.2, "t1", "t1#2", -1, -1, True),
+    ]
+    assert names(history) == set()
+    noted.final[A].pop()
+    assert "unlike-final" in names(history), "records are judged all the same"
 
 
 def test_a_transaction_that_timed_out_fences_its_process() -> None:

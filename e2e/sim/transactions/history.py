@@ -18,6 +18,7 @@ class Initialized(NamedTuple):
     transactional_id: str
     process: str
     producer_id: int
+    """-1 from a client that does not show it, as are the epoch and those of transactions."""
     epoch: int
     is_new: bool
     """Whether the process had no identity before: it fences the process before it."""
@@ -73,7 +74,7 @@ class Transaction:
     abort_asked_s: float = inf
     ended_s: float = inf
     """When the EndTxn was answered without an error."""
-    is_exposed: bool = False
+    may_get_late_requests: bool = False
     """Whether a late request of an earlier transaction of the same epoch may have hit it."""
 
     @property
@@ -100,8 +101,9 @@ class Piece(NamedTuple):
     records: tuple[tuple[int, str], ...]
     """(offset, value)"""
     stable: int
-    """The last stable offset in the answer."""
+    """The last stable offset in the answer; -1 from a client that does not show it."""
     high_watermark: int
+    """-1 from a client that does not show it."""
 
 
 class Stable(NamedTuple):
