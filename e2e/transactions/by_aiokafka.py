@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Self, TypeVar
 from aiokafka import (  # type: ignore[import-untyped]
     AIOKafkaConsumer,
     AIOKafkaProducer,
+    OffsetAndMetadata,
+    TopicPartition,
 )
 from aiokafka.errors import KafkaError, ProducerFenced  # type: ignore[import-untyped]
 
@@ -117,6 +119,13 @@ class AiokafkaProducer(Producer):
         assert isinstance(source, AiokafkaSource)
         with its_errors():
             self.wait(self.producer.send_offsets_to_transaction(source.positions(), source.group))
+
+    def send_offset(
+        self, group: str, topic: str, partition: int, offset: int, metadata: str
+    ) -> None:
+        position = {TopicPartition(topic, partition): OffsetAndMetadata(offset, metadata)}
+        with its_errors():
+            self.wait(self.producer.send_offsets_to_transaction(position, group))
 
     def commit(self) -> None:
         with its_errors():

@@ -4,7 +4,7 @@ import itertools
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, ClassVar, Final, Self
@@ -106,9 +106,18 @@ class JavaSource(Source):
 
 
 class JavaProducer(Producer):
-    def __init__(self, jvm: Jvm, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
-        self.jvm, self.name = jvm, jvm.new_name()
-        jvm.ask(self.name, "producer", bootstrap, transactional_id, timeout_ms)
+    def __init__(
+        self,
+        jvm: Jvm,
+        bootstrap: str,
+        transactional_id: str,
+        timeout_ms: int,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        """`more` are further settings."""
+        self.jvm, self.name, self.bootstrap = jvm, jvm.new_name(), bootstrap
+        settings = [f"{name}={value}" for name, value in (more or {}).items()]
+        jvm.ask(self.name, "producer", bootstrap, transactional_id, timeout_ms, *settings)
 
     def begin(self) -> None:
         self.jvm.ask(self.name, "begin")
@@ -123,6 +132,12 @@ class JavaProducer(Producer):
         assert isinstance(source, JavaSource)
         # A consumer belongs to one thread at a time: no poll of it is under way now.
         self.jvm.ask(self.name, "offsets", source.name)
+
+    def send_offset(
+        self, group: str, topic: str, partition: int, offset: int, metadata: str
+    ) -> None:
+        where = topic, partition, offset, metadata
+        self.jvm.ask(self.name, "offset", self.bootstrap, group, *where)
 
     def commit(self) -> None:
         self.jvm.ask(self.name, "commit")
@@ -139,6 +154,10 @@ class TransactionalJava(TransactionalClient):
 
     name: ClassVar[str] = "java"
 
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        """`settings` are further ones of its producers, under Kafka's names."""
+        self.settings = settings
+
     def __enter__(self) -> Self:
         self._jvm = Jvm()
         return self
@@ -149,7 +168,7 @@ class TransactionalJava(TransactionalClient):
     def producer(
         self, bootstrap: str, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS
     ) -> JavaProducer:
-        return JavaProducer(self._jvm, bootstrap, transactional_id, timeout_ms)
+        return JavaProducer(self._jvm, bootstrap, transactional_id, timeout_ms, self.settings)
 
     def source(self, bootstrap: str, group: str, topic: str) -> JavaSource:
         return JavaSource(self._jvm, bootstrap, group, topic)

@@ -11,6 +11,7 @@ from e2e.clients.by_kafka_python import (
     KafkaPython,
     OffsetAndMetadata,
     ProducerFencedError,
+    TopicPartition,
 )
 from e2e.transactions.client import (
     LIMIT_S,
@@ -86,6 +87,13 @@ class KafkaPythonProducer(Producer):
         }
         with its_errors():
             self.producer.send_offsets_to_transaction(positions, consumer.group_metadata())
+
+    def send_offset(
+        self, group: str, topic: str, partition: int, offset: int, metadata: str
+    ) -> None:
+        position = {TopicPartition(topic, partition): OffsetAndMetadata(offset, metadata, -1)}
+        with its_errors():
+            self.producer.send_offsets_to_transaction(position, group)
 
     def commit(self) -> None:
         with its_errors():

@@ -1,7 +1,7 @@
 """librdkafka, through confluent-kafka: the first generation of transactions."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
+    TopicPartition,
 )
 from confluent_kafka import Producer as RdProducer
 
@@ -94,7 +95,15 @@ class LibrdkafkaSource(Source):
 
 
 class LibrdkafkaProducer(Producer):
-    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        transactional_id: str,
+        timeout_ms: int,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`more` are further settings."""
+        self.bootstrap, self.groups = bootstrap, dict[str, Any]()
         settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "transactional.id": transactional_id,
@@ -102,6 +111,7 @@ class LibrdkafkaProducer(Producer):
             # By default the limit is a minute, but it may not exceed the transaction's.
             "message.timeout.ms": timeout_ms,
             **QUIET,
+            **(more or {}),
         }
         self.producer, self.failed = RdProducer(settings), list[str]()
         with its_errors():
@@ -138,6 +148,27 @@ class LibrdkafkaProducer(Producer):
                 )
             )
 
+    def send_offset(
+        self, group: str, topic: str, partition: int, offset: int, metadata: str
+    ) -> None:
+        position = TopicPartition(topic, partition, offset, metadata)
+        with its_errors():
+            of_group = self._of_group(group)
+            repeated(
+                lambda limit_s: self.producer.send_offsets_to_transaction(
+                    [position], of_group, limit_s
+                )
+            )
+
+    def _of_group(self, group: str) -> Any:
+        """The metadata of a group without members: only a consumer gives it, also one that never
+        joins."""
+        if group not in self.groups:
+            member = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, **QUIET})
+            self.groups[group] = member.consumer_group_metadata()
+            member.close()
+        return self.groups[group]
+
     def commit(self) -> None:
         with its_errors():
             repeated(self.producer.commit_transaction)
@@ -155,10 +186,14 @@ class LibrdkafkaProducer(Producer):
 class TransactionalLibrdkafka(TransactionalClient):
     name: ClassVar[str] = "librdkafka"
 
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        """`settings` are further ones of its producers, under the library's names."""
+        self.settings = settings
+
     def producer(
         self, bootstrap: str, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS
     ) -> LibrdkafkaProducer:
-        return LibrdkafkaProducer(bootstrap, transactional_id, timeout_ms)
+        return LibrdkafkaProducer(bootstrap, transactional_id, timeout_ms, self.settings)
 
     def source(self, bootstrap: str, group: str, topic: str) -> LibrdkafkaSource:
         return LibrdkafkaSource(bootstrap, group, topic)

@@ -98,6 +98,12 @@ class Producer(ABC):
         """Make the source's positions part of the transaction."""
 
     @abstractmethod
+    def send_offset(
+        self, group: str, topic: str, partition: int, offset: int, metadata: str
+    ) -> None:
+        """Make this offset of a group without members part of the transaction."""
+
+    @abstractmethod
     def commit(self) -> None: ...
 
     @abstractmethod

@@ -2,24 +2,26 @@
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import IsolationLevel
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from chiplog_core.groups.placement import partition_of
 from chiplog_core.topic_name import TRANSACTION_STATE
 from chiplog_wire.protocol.apis import ApiKey
 from e2e.clients.by_librdkafka import QUIET
-from e2e.clients.topics import end_offsets
+from e2e.clients.topics import end_offsets, values_in
 from e2e.kafka.cluster import KafkaCluster
 from e2e.kafka.connection import Connection
 from e2e.kafka.members import Members, ask, ask_all, missing, wait_for
 from e2e.kafka.ports import LOOPBACK
 from e2e.kafka.running import Running
 from e2e.loopback.cluster import SIZE, LoopbackCluster
+from e2e.transactions.client import LIMIT_S, Isolation
 
 SETTINGS: Mapping[str, str] = {
     "default.replication.factor": str(SIZE),
@@ -32,6 +34,8 @@ SUBJECTS: dict[str, type[LoopbackCluster] | type[KafkaCluster]] = {
     "kafka": KafkaCluster,
 }
 ASK_LIMIT_S = 20.0
+DOWN_S = 1.0
+"""How long a killed broker is down before it is started again."""
 
 
 def subject(directory: Path) -> Running:
@@ -90,6 +94,26 @@ class ThreeBrokers:
             self.members.start_again(broker_id)
         self.wait_whole()
 
+    def kill_in_turn(
+        self,
+        victims: Iterator[int],
+        may_kill: Callable[[int], bool],
+        whole_s: float,
+        kills: int = 0,
+    ) -> int:
+        """Kill these brokers one after the other, each after the cluster was whole for `whole_s`,
+        and start it again after `DOWN_S`. `kills` is how many were killed before. Returns how many
+        there are when `may_kill`, which gets that number, does not allow another one."""
+        while True:
+            next_s = time.monotonic() + whole_s
+            while may_kill(kills) and time.monotonic() < next_s:
+                time.sleep(0.1)
+            if not may_kill(kills):
+                return kills
+            with self.killed(next(victims)):
+                time.sleep(DOWN_S)
+            kills += 1
+
     def coordinator_of(self, transactional_id: str) -> int:
         """The id of the broker that coordinates this transactional id.
 
@@ -105,6 +129,16 @@ class ThreeBrokers:
     def _coordinators(self) -> dict[int, int]:
         """Partition of `__transaction_state` -> its leader."""
         return ask(self.members).leaders[TRANSACTION_STATE]
+
+    def coordinator_with(self, prefix: str) -> int:
+        """The id of a broker that coordinates a transactional id which begins with `prefix`.
+
+        Raises `LookupError` if no producer with such an id has initialised.
+        """
+        for broker_id in self.members.ports():
+            if any(name.startswith(prefix) for name in self._states_at(broker_id)):
+                return broker_id
+        raise LookupError(f"no transactional id begins with {prefix}")
 
     def ids_at(self, broker_id: int, prefix: str) -> Iterator[str]:
         """Transactional ids that begin with `prefix` and that this broker coordinates now.
@@ -124,13 +158,37 @@ class ThreeBrokers:
 
         Raises `KeyError` if the coordinator does not have the id.
         """
-        port = self.members.ports()[self.coordinator_of(transactional_id)]
-        with Connection((LOOPBACK, port), ASK_LIMIT_S) as connection:
+        return self._states_at(self.coordinator_of(transactional_id))[transactional_id]
+
+    def _states_at(self, broker_id: int) -> dict[str, str]:
+        """Transactional id -> state, for those that this broker coordinates."""
+        with Connection((LOOPBACK, self.members.ports()[broker_id]), ASK_LIMIT_S) as connection:
             answer = connection.ask(ApiKey.LIST_TRANSACTIONS, 0, {})
-        states = {one.transactional_id: one.transaction_state for one in answer.transaction_states}
-        return str(states[transactional_id])
+        return {
+            one.transactional_id: str(one.transaction_state) for one in answer.transaction_states
+        }
 
     def end(self, topic: str, partition: int, isolation: IsolationLevel) -> int:
         """Where a consumer with this isolation level would stand at the end of a partition."""
         (found,) = end_offsets(self.bootstrap, topic, [partition], isolation)
         return found
+
+    def values(
+        self, topic: str, partition: int, isolation: Isolation = Isolation.COMMITTED
+    ) -> list[bytes]:
+        """The values of all records that a consumer with this isolation level gets now.
+
+        Raises `TimeoutError` if it does not reach the end.
+        """
+        return values_in(self.bootstrap, topic, partition, isolation.value)
+
+    def committed_offsets(self, group: str, topic: str, partitions: Iterable[int]) -> list[int]:
+        """The group's committed offset of each partition, once no transaction of it is open."""
+        where = [TopicPartition(topic, partition) for partition in partitions]
+        asked = self.admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, where)],
+            require_stable=True,
+            request_timeout=LIMIT_S,
+        )
+        found = asked[group].result(LIMIT_S).topic_partitions
+        return [one.offset for one in found]

@@ -4,7 +4,7 @@ import java.util.Set;
 import org.apache.kafka.streams.tests.SmokeTestDriver;
 
 /**
- * The driver of Kafka's StreamsSmokeTest for any duration: its own is 30 seconds.
+ * The driver of Kafka's StreamsSmokeTest for any duration: its own is 90 seconds.
  *
  * Arguments: bootstrap servers, the seconds that the data takes, and the records of each key. The
  * last line is `SUCCESS` or `FAILURE`, as that program prints it.
@@ -20,6 +20,6 @@ public final class SmokeDriver {
         int records = Integer.parseInt(arguments[2]);
         Duration duration = Duration.ofSeconds(Long.parseLong(arguments[1]));
         Map<String, Set<Integer>> data = SmokeTestDriver.generate(bootstrap, KEYS, records, duration);
-        SmokeTestDriver.verify(bootstrap, data, records);
+        SmokeTestDriver.verify(bootstrap, data, records, true);
     }
 }

@@ -14,6 +14,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -40,6 +41,7 @@ public final class Transactions {
     private final Map<String, ExecutorService> threads = new HashMap<>();
     private final Map<String, KafkaProducer<String, String>> producers = new ConcurrentHashMap<>();
     private final Map<String, KafkaConsumer<String, String>> consumers = new ConcurrentHashMap<>();
+    private final Map<String, ConsumerGroupMetadata> groups = new ConcurrentHashMap<>();
     private final Map<String, List<Future<RecordMetadata>>> sent = new ConcurrentHashMap<>();
 
     private Transactions() {
@@ -75,6 +77,7 @@ public final class Transactions {
             case "send" -> send(name, arguments);
             case "flush" -> flush(name);
             case "offsets" -> offsets(name, consumers.get(arguments[0]));
+            case "offset" -> offset(name, arguments);
             case "commit" -> producers.get(name).commitTransaction();
             case "abort" -> producers.get(name).abortTransaction();
             case "close" -> producers.remove(name).close(CLOSING);
@@ -97,10 +100,20 @@ public final class Transactions {
         settings.put("bootstrap.servers", arguments[0]);
         settings.put("transactional.id", arguments[1]);
         settings.put("transaction.timeout.ms", arguments[2]);
+        for (String setting : Arrays.copyOfRange(arguments, 3, arguments.length)) {
+            String[] parts = setting.split("=", 2);
+            settings.put(parts[0], parts[1]);
+        }
         StringSerializer text = new StringSerializer();
         KafkaProducer<String, String> producer = new KafkaProducer<>(settings, text, text);
         producers.put(name, producer);
-        producer.initTransactions();
+        try {
+            producer.initTransactions();
+        } catch (RuntimeException failed) {
+            // Otherwise it would send its request again in the background, and fence its successor.
+            producers.remove(name).close(CLOSING);
+            throw failed;
+        }
     }
 
     private void begin(String name) {
@@ -126,6 +139,24 @@ public final class Transactions {
         Map<TopicPartition, OffsetAndMetadata> positions = new HashMap<>();
         consumer.assignment().forEach(one -> positions.put(one, new OffsetAndMetadata(consumer.position(one))));
         producers.get(name).sendOffsetsToTransaction(positions, consumer.groupMetadata());
+    }
+
+    private void offset(String name, String[] arguments) {
+        TopicPartition where = new TopicPartition(arguments[2], Integer.parseInt(arguments[3]));
+        OffsetAndMetadata position = new OffsetAndMetadata(Long.parseLong(arguments[4]), arguments[5]);
+        ConsumerGroupMetadata group = groups.computeIfAbsent(arguments[1], id -> metadata(arguments[0], id));
+        producers.get(name).sendOffsetsToTransaction(Map.of(where, position), group);
+    }
+
+    /** That of a group without members: only a consumer gives it, also one that never joins. */
+    private static ConsumerGroupMetadata metadata(String bootstrap, String group) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", bootstrap);
+        settings.put("group.id", group);
+        StringDeserializer text = new StringDeserializer();
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings, text, text)) {
+            return consumer.groupMetadata();
+        }
     }
 
     private void consume(String name, String[] arguments) {

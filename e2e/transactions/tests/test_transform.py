@@ -58,16 +58,28 @@ def test_every_input_is_transformed_once(
             cluster.bootstrap, output, partition, RECORDS, Isolation.COMMITTED
         )
         assert found_values == expected
-    assert offsets(cluster, group, input_) == [RECORDS] * PARTITIONS
+    offsets = cluster.committed_offsets(group, input_, range(PARTITIONS))
+    assert offsets == [RECORDS] * PARTITIONS
 
 
-def offsets(cluster: ThreeBrokers, group: str, topic: str) -> list[int]:
-    """The group's committed offset of each partition, once no transaction of it is open."""
-    where = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda one: one.name)
+def test_an_offset_of_a_group_without_members_counts_when_it_is_committed(
+    cluster: ThreeBrokers, new_topic: NewTopic, client: TransactionalClient
+) -> None:
+    topic, group = new_topic(PARTITIONS), f"{client.name}-without-members"
+    with client.producer(cluster.bootstrap, group) as producer:
+        for offset, is_commit in ((5, True), (7, False)):
+            producer.begin()
+            producer.send(topic, 0, [b"any"])
+            producer.send_offset(group, topic, 0, offset, "why")
+            if is_commit:
+                producer.commit()
+            else:
+                producer.abort()
     asked = cluster.admin.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, where)],
+        [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])],
         require_stable=True,
         request_timeout=LIMIT_S,
     )
-    found = asked[group].result(LIMIT_S).topic_partitions
-    return [one.offset for one in found]
+    (found,) = asked[group].result(LIMIT_S).topic_partitions
+    assert found.offset == 5
