@@ -8,5 +8,5 @@ ratios is compared with a goal, and the lowest and highest ratio are shown besid
 (`paired.py`). A difference of less than a tenth should be read as none.
 
 `lines.py` lists what is measured, with the goals. The run succeeds also where a goal is
-missed, or an experiment cannot be run here; the table says so.
+missed, or an experiment fails or cannot be run here; the table says so.
 """

@@ -13,7 +13,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from e2e.bench.experiments import EXPERIMENTS
 from e2e.bench.lines import LINES, Line
 from e2e.bench.memory import touch_free_memory
-from e2e.bench.paired import FULL, QUICK, TRIAL, Effort, Measured, NotMeasured, measure
+from e2e.bench.paired import (
+    FAILURES,
+    FULL,
+    QUICK,
+    TRIAL,
+    Effort,
+    Measured,
+    NotMeasured,
+    first_line,
+    measure,
+)
 from e2e.bench.report import table, worst, write_json
 from e2e.bench.rig import Rig, rig
 from e2e.clients.standalone import StandaloneBroker
@@ -79,7 +89,8 @@ def run_all(
 ) -> tuple[dict[Line, Measured], dict[str, str]]:
     """Run the experiments, with a progress bar each.
 
-    Returns the measurement of each line, and for each experiment that could not be run, why.
+    Returns the measurement of each line, and for each experiment that could not be run or failed,
+    why.
     """
     console.print(
         f"{effort.rounds} pairs that count, after {effort.warm_ups} to warm up; "
@@ -101,5 +112,8 @@ def run_all(
                 results |= measure(sides.ours, sides.theirs, actual, advance)
             except NotMeasured as problem:
                 reasons[name] = str(problem)
+            except FAILURES as failed:
+                reasons[name] = f"failed: {first_line(failed)}"
+                console.print(f"bench: {name} failed: {failed}", markup=False)
     in_table_order = {line: results[line] for line in LINES if line in results}
     return in_table_order, reasons

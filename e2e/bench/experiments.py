@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from e2e.bench import lines, moves, three_brokers, tls
+from e2e.bench import lines, moves, three_brokers, tls, transactions
 from e2e.bench.compaction import compaction
 from e2e.bench.group_reader import read_in_group
 from e2e.bench.groups import groups
 from e2e.bench.java_load import BATCH_BYTES
 from e2e.bench.lines import Line
 from e2e.bench.paired import Cell, Numbers, Sides
-from e2e.bench.rig import Rig, spent
+from e2e.bench.rig import Rig, create_once, spent
 from e2e.clients.topics import create_topic
 from e2e.cluster.shell import run
 from e2e.kafka.ports import LOOPBACK
@@ -86,8 +86,7 @@ def consuming(rig: Rig, *, size: int, records: int, measure: Callable[..., Numbe
 
     def cell_for(broker: BrokerProcess) -> Cell:
         count, topic = rig.effort.scaled(records), f"filled-{size}"
-        if topic not in metadata(LOOPBACK, broker.port).leaders:
-            create_topic(broker.bootstrap, topic, PARTITIONS)
+        if create_once(broker, topic, PARTITIONS):
             rig.java.produce(broker.bootstrap, topic, count, size, BATCH_BYTES)
         return partial(measure, rig, broker, topic, count)
 
@@ -252,6 +251,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "fsync-latency": lambda rig: Sides(
         partial(end_to_end_synced, rig, rig.ours_fsync), partial(end_to_end_synced, rig, rig.kafka)
+    ),
+    "transactions-produce": on_both(transactions.produce),
+    "transactions-copy": partial(
+        consuming,
+        size=transactions.RECORD_BYTES,
+        records=transactions.RECORDS,
+        measure=transactions.copy,
     ),
     "idle-pollers": idle_pollers,
     "groups": groups,

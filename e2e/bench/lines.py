@@ -4,8 +4,10 @@ A goal is set either for the ratio of our number to Apache Kafka's or, where Kaf
 does not matter, for our own number in the line's unit.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from statistics import median
 
 
 class Better(Enum):
@@ -45,6 +47,8 @@ class Line:
     goal: Goal
     experiment: str
     """The experiment (`experiments.EXPERIMENTS`) that measures it."""
+    summary: Callable[[Iterable[float]], float] = median
+    """Makes one number of those of a side's cells. It is `max` for what must never happen."""
 
 
 def at_least(value: float) -> Goal:
@@ -83,6 +87,31 @@ END_TO_END_P50 = Line("End to end, 2,000 x 1 KB/s, p50", "ms", at_most(0.8), "la
 END_TO_END_P99 = Line("End to end, 2,000 x 1 KB/s, p99", "ms", at_most(0.8), "latency")
 FSYNC_RATE = Line("Fsync against PageCache, Java produce 1,000 B", "rec/s", at_least(0.8), "fsync")
 FSYNC_P99 = Line("End to end with Fsync, p99", "ms", ours_at_most(5), "fsync-latency")
+TRANSACTIONS_PRODUCE = Line(
+    "Java produce in transactions of 100, 1 KB", "rec/s", at_least(1.2), "transactions-produce"
+)
+TRANSACTIONS_COPY = Line(
+    "Java consume-transform-produce, transactions of 100, 1 KB",
+    "rec/s",
+    at_least(1.2),
+    "transactions-copy",
+)
+TRANSACTIONS_PRODUCE_CPU = Line(
+    "Broker CPU, produce in transactions", "s/GB", at_most(1.0), "transactions-produce"
+)
+TRANSACTIONS_COPY_CPU = Line(
+    "Broker CPU, consume-transform-produce", "s/GB", at_most(1.0), "transactions-copy"
+)
+TRANSACTIONS_PRODUCE_HANGING = Line(
+    "Hanging transactions after produce", "left", ours_at_most(0), "transactions-produce", max
+)
+TRANSACTIONS_COPY_HANGING = Line(
+    "Hanging transactions after consume-transform-produce",
+    "left",
+    ours_at_most(0),
+    "transactions-copy",
+    max,
+)
 IDLE_POLLERS = Line(
     "200 idle long-pollers x 1,000 partitions", "% of a core", ours_at_most(10), "idle-pollers"
 )
@@ -143,6 +172,12 @@ LINES = (
     END_TO_END_P99,
     FSYNC_RATE,
     FSYNC_P99,
+    TRANSACTIONS_PRODUCE,
+    TRANSACTIONS_COPY,
+    TRANSACTIONS_PRODUCE_CPU,
+    TRANSACTIONS_COPY_CPU,
+    TRANSACTIONS_PRODUCE_HANGING,
+    TRANSACTIONS_COPY_HANGING,
     IDLE_POLLERS,
     GROUPS_JOINED,
     GROUPS_CPU,

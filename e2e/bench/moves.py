@@ -13,11 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from confluent_kafka import KafkaException
-
 from e2e.bench import lines
 from e2e.bench.lines import Line
-from e2e.bench.paired import Cell, NotMeasured, Numbers, Sides
+from e2e.bench.paired import FAILURES, Cell, NotMeasured, Numbers, Sides, first_line
 from e2e.bench.reassigning import Reassigning, Refused, bytes_on
 from e2e.bench.rig import Rig
 from e2e.clients.topics import create_topic
@@ -53,9 +51,9 @@ def measured(members: Members, work: Callable[[], T]) -> T:
     """What `work` returns. Raises `NotMeasured` where it fails: other experiments go on."""
     try:
         return work()
-    except (OSError, RuntimeError, KafkaException) as failed:
-        first_line = str(failed).partition("\n")[0]
-        raise NotMeasured(f"{members.title} did not move the topic: {first_line}") from failed
+    except FAILURES as failed:
+        why = first_line(failed)
+        raise NotMeasured(f"{members.title} did not move the topic: {why}") from failed
 
 
 def fill(rig: Rig, members: Members, topic: str, durability: str) -> None:

@@ -5,12 +5,18 @@ faster while it runs. Each pair gives one ratio, and noise that lasts longer tha
 pair cancels out of it.
 """
 
+import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
+from subprocess import SubprocessError
+from typing import Final
+
+from confluent_kafka import KafkaException
 
 from e2e.bench.lines import Line
+from e2e.cluster.shell import CommandFailed
 
 Numbers = Mapping[Line, float]
 Cell = Callable[[], Numbers]
@@ -41,6 +47,15 @@ class NotMeasured(Exception):  # noqa: N818 - says what became of an experiment
     """An experiment could not be run; the text says why, for the table."""
 
 
+FAILURES: Final = (OSError, RuntimeError, KafkaException, CommandFailed, SubprocessError)
+"""What an experiment raises where a broker or a load program fails."""
+
+
+def first_line(problem: Exception) -> str:
+    """What a table says of a problem whose text may have many lines."""
+    return str(problem).partition("\n")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Sides:
     """The two cells of an experiment; an `effort` replaces the run's own for this experiment."""
@@ -59,7 +74,10 @@ class Pair:
 
     @property
     def ratio(self) -> float:
-        return self.ours / self.theirs
+        """Ours to theirs. Of two zeros it is 1, of a zero on their side only it is infinite."""
+        if self.theirs:
+            return self.ours / self.theirs
+        return math.inf if self.ours else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +85,16 @@ class Measured:
     """All pairs of a line that count."""
 
     pairs: tuple[Pair, ...]
+    summary: Callable[[Iterable[float]], float] = median
+    """That of the line."""
 
     @property
     def ours(self) -> float:
-        return median(pair.ours for pair in self.pairs)
+        return self.summary(pair.ours for pair in self.pairs)
 
     @property
     def theirs(self) -> float:
-        return median(pair.theirs for pair in self.pairs)
+        return self.summary(pair.theirs for pair in self.pairs)
 
     @property
     def ratio(self) -> float:
@@ -112,4 +132,4 @@ def measure(
         if number >= effort.warm_ups:
             for line, value in found[ours].items():
                 kept.setdefault(line, []).append(Pair(value, found[theirs][line]))
-    return {line: Measured(tuple(pairs)) for line, pairs in kept.items()}
+    return {line: Measured(tuple(pairs), line.summary) for line, pairs in kept.items()}

@@ -1,6 +1,7 @@
 """Prints what a run measured: the table, the worst line, and everything as JSON."""
 
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping
@@ -115,12 +116,17 @@ def as_json(line: Line, measured: Measured | None, why: str) -> dict[str, object
         "measured": {
             "ours": measured.ours,
             "kafka": measured.theirs,
-            "ratio": measured.ratio,
-            "lowest": measured.lowest,
-            "highest": measured.highest,
+            "ratio": finite(measured.ratio),
+            "lowest": finite(measured.lowest),
+            "highest": finite(measured.highest),
             "pairs": [{"ours": pair.ours, "kafka": pair.theirs} for pair in measured.pairs],
         },
     }
+
+
+def finite(ratio: float) -> float | None:
+    """The ratio, or None for what JSON has no number for."""
+    return ratio if math.isfinite(ratio) else None
 
 
 def goal_json(goal: Goal) -> dict[str, object]:

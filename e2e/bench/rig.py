@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from e2e.bench.java_load import JavaLoad
-from e2e.bench.paired import Effort, NotMeasured
+from e2e.bench.paired import Effort, NotMeasured, first_line
 from e2e.bench.tls_listeners import TlsListeners
 from e2e.clients.by_librdkafka import QUIET
 from e2e.clients.topics import create_topic
@@ -20,6 +20,8 @@ from e2e.cluster.shell import CommandFailed
 from e2e.kafka.broker import KafkaBroker
 from e2e.kafka.cluster import KafkaCluster
 from e2e.kafka.members import Members
+from e2e.kafka.ports import LOOPBACK
+from e2e.kafka.probe import metadata
 from e2e.kafka.process import BrokerProcess
 from e2e.loopback.cluster import LoopbackCluster
 
@@ -81,8 +83,7 @@ class Rig:
         try:
             self.running.enter_context(members)
         except (OSError, CommandFailed, Refused) as problem:
-            first_line = str(problem).partition("\n")[0]
-            raise NotMeasured(f"{kind.title} did not start: {first_line}") from problem
+            raise NotMeasured(f"{kind.title} did not start: {first_line(problem)}") from problem
         return members
 
     @cached_property
@@ -125,6 +126,15 @@ def spent(broker: BrokerProcess) -> Iterator[Spent]:
     result = Spent()
     yield result
     result.cpu_s = broker.usage().cpu_s - before
+
+
+def create_once(broker: BrokerProcess, name: str, partitions: int) -> bool:
+    """Create a topic that stays until the end of the run, unless it exists; returns whether it is
+    new."""
+    if name in metadata(LOOPBACK, broker.port).leaders:
+        return False
+    create_topic(broker.bootstrap, name, partitions)
+    return True
 
 
 def delete_topic(bootstrap: str, name: str) -> None:

@@ -3,12 +3,19 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from e2e.clients.by_librdkafka import QUIET, Librdkafka
-from e2e.clients.client import Landed
+from e2e.clients.client import READ_LIMIT_S, Landed
 
 LIMIT_S = 120
 """Hang guard of each request: brokers may be starved, and fail over meanwhile."""
@@ -55,6 +62,20 @@ def create_topics(
         end_offsets(bootstrap, name, range(partitions))
 
 
+def delete_topics(bootstrap: str, names: Iterable[str]) -> None:
+    """Delete topics, and return when no broker that is asked lists them any more. Raises
+    `TimeoutError` after `LIMIT_S`."""
+    wanted = set(names)
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    for deleted in admin.delete_topics(sorted(wanted), operation_timeout=LIMIT_S).values():
+        deleted.result(LIMIT_S)
+    deadline_s = time.monotonic() + LIMIT_S
+    while left := wanted & topic_names(bootstrap):
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"still listed: {sorted(left)}")
+        time.sleep(0.05)
+
+
 def end_offsets(
     bootstrap: str,
     topic: str,
@@ -95,3 +116,34 @@ def stored(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[list[L
         Librdkafka().consume(bootstrap, topic, partition, end) if end else []
         for partition, end in zip(numbers, ends, strict=True)
     ]
+
+
+def values_in(
+    bootstrap: str, topic: str, partition: int, isolation: str = "read_committed"
+) -> list[bytes]:
+    """The values of all records of a partition that a consumer with this isolation level gets now:
+    by default the committed ones, up to the first open transaction.
+
+    Raises `TimeoutError` where nothing comes for `READ_LIMIT_S`.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            **QUIET,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+    found: list[bytes] = []
+    try:
+        while (message := consumer.poll(READ_LIMIT_S)) is not None:
+            if (error := message.error()) is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error  # noqa: SLF001 - its only name
+                return found
+            found.append(message.value() or b"")
+    finally:
+        consumer.close()
+    raise TimeoutError(f"{len(found)} records, and then nothing")

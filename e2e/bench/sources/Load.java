@@ -30,13 +30,17 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * produce BOOTSTRAP TOPIC RECORDS SIZE BATCH_SIZE LINGER_MS
  * consume BOOTSTRAP TOPIC PARTITIONS RECORDS
  * latency BOOTSTRAP TOPIC RECORDS_PER_S SECONDS SIZE
+ * produce-transactions BOOTSTRAP TOPIC ID RECORDS SIZE RECORDS_EACH BATCH_SIZE LINGER_MS
+ * copy-transactions BOOTSTRAP FROM TO ID RECORDS RECORDS_EACH BATCH_SIZE LINGER_MS
  * </pre>
+ *
+ * ID is a transactional id, and in copy-transactions also the consumer's group.
  *
  * With a BOOTSTRAP of the form SSL://HOST:PORT clients use TLS, and trust the CA in the file that the
  * property load.ca names.
  */
 public final class Load {
-    private static final Duration POLL = Duration.ofMillis(200);
+    static final Duration POLL = Duration.ofMillis(200);
     private static final String TLS = "SSL://";
     private static final long LIMIT_NS = 60_000_000_000L;
 
@@ -50,6 +54,10 @@ public final class Load {
                 case "produce" -> produce(word[1], word[2], number(word[3]), number(word[4]), word[5], word[6]);
                 case "consume" -> consume(word[1], word[2], number(word[3]), number(word[4]));
                 case "latency" -> latency(word[1], word[2], number(word[3]), number(word[4]), number(word[5]));
+                case "produce-transactions" -> Transactions.produce(
+                    word[1], word[2], word[3], number(word[4]), number(word[5]), number(word[6]), word[7], word[8]);
+                case "copy-transactions" -> Transactions.copy(
+                    word[1], word[2], word[3], word[4], number(word[5]), number(word[6]), word[7], word[8]);
                 default -> throw new IllegalArgumentException(line);
             });
         }
@@ -100,9 +108,7 @@ public final class Load {
                     first = read;
                     started = System.nanoTime();
                 }
-                if (System.nanoTime() - opened > LIMIT_NS) {
-                    throw new IllegalStateException(read + " of " + records + " records came in time");
-                }
+                checkTime(opened, read, records);
             }
             return json("\"records\": %d, \"seconds\": %.6f", read - first, (System.nanoTime() - started) / 1e9);
         }
@@ -163,18 +169,28 @@ public final class Load {
             for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL)) {
                 waitsNs[read++] = System.nanoTime() - ByteBuffer.wrap(record.value()).getLong();
             }
-            if (System.nanoTime() - opened > LIMIT_NS) {
-                throw new IllegalStateException(read + " of " + waitsNs.length + " records came in time");
-            }
+            checkTime(opened, read, waitsNs.length);
+        }
+    }
+
+    /** Fails an order that has taken too long. */
+    static void checkTime(long openedNs, int done, int records) {
+        if (System.nanoTime() - openedNs > LIMIT_NS) {
+            throw new IllegalStateException(done + " of " + records + " records came in time");
         }
     }
 
     private static KafkaProducer<byte[], byte[]> producer(String bootstrap, String batchSize, String lingerMs) {
+        return new KafkaProducer<>(
+            producing(bootstrap, batchSize, lingerMs), new ByteArraySerializer(), new ByteArraySerializer());
+    }
+
+    static Properties producing(String bootstrap, String batchSize, String lingerMs) {
         Properties settings = connection(bootstrap);
         settings.put("acks", "all");
         settings.put("batch.size", batchSize);
         settings.put("linger.ms", lingerMs);
-        return new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
+        return settings;
     }
 
     /** It belongs to no group: partitions are assigned to it. */
@@ -184,7 +200,7 @@ public final class Load {
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
-    private static Properties connection(String bootstrap) {
+    static Properties connection(String bootstrap) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
         if (bootstrap.startsWith(TLS)) {
@@ -196,13 +212,13 @@ public final class Load {
         return settings;
     }
 
-    private static byte[] payload(int size) {
+    static byte[] payload(int size) {
         byte[] value = new byte[size];
         new Random(size).nextBytes(value);
         return value;
     }
 
-    private static String json(String form, Object... values) {
+    static String json(String form, Object... values) {
         return "{" + String.format(Locale.ROOT, form, values) + "}";
     }
 

@@ -1,10 +1,12 @@
 """The method: the order of cells, what is dropped, and what a ratio is made of."""
 
+import math
 from collections.abc import Callable
 
 import pytest
 
 from e2e.bench.lines import JAVA_PRODUCE_100 as LINE
+from e2e.bench.lines import TRANSACTIONS_COPY_HANGING as HANGING
 from e2e.bench.paired import FULL, Cell, Effort, Measured, Pair, measure
 
 
@@ -51,6 +53,18 @@ def test_a_full_run_has_six_pairs_after_two() -> None:
     assert (FULL.rounds, FULL.warm_ups) >= (6, 2)
 
 
-@pytest.mark.parametrize(("pair", "ratio"), [(Pair(3, 2), 1.5), (Pair(1, 4), 0.25)])
+def test_what_must_never_happen_counts_if_it_happened_once() -> None:
+    counts = iter([0, 0, 1, 0, 0, 0])
+    measured = measure(
+        lambda: {HANGING: next(counts)}, lambda: {HANGING: 0}, Effort(rounds=5, warm_ups=1, scale=1)
+    )[HANGING]
+    assert (measured.ours, measured.theirs) == (1, 0)
+    assert not HANGING.goal.met_by(measured.ours)
+
+
+@pytest.mark.parametrize(
+    ("pair", "ratio"),
+    [(Pair(3, 2), 1.5), (Pair(1, 4), 0.25), (Pair(0, 0), 1), (Pair(2, 0), math.inf)],
+)
 def test_a_ratio_is_ours_to_theirs(pair: Pair, ratio: float) -> None:
     assert pair.ratio == ratio

@@ -4,10 +4,18 @@ import io
 import json
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from e2e.bench.experiments import EXPERIMENTS
-from e2e.bench.lines import JAVA_PRODUCE_100, LINES, MEMORY, START_EMPTY, THREE_100
+from e2e.bench.lines import (
+    JAVA_PRODUCE_100,
+    LINES,
+    MEMORY,
+    START_EMPTY,
+    THREE_100,
+    TRANSACTIONS_COPY_HANGING,
+)
 from e2e.bench.paired import QUICK, Measured, Pair
 from e2e.bench.report import short, table, worst, write_json
 
@@ -36,6 +44,27 @@ def test_the_worst_line_by_our_own_number() -> None:
 def test_all_met_still_names_the_nearest() -> None:
     results = {JAVA_PRODUCE_100: DOUBLE, MEMORY: Measured((Pair(90, 1200),))}
     assert worst(results) == "worst: Resident memory after load 90.00 MB (goal ≤ 100 MB)"
+
+
+def test_a_transaction_that_hangs_is_worse_than_any_rate() -> None:
+    hangs = Measured((Pair(1, 0),))
+    results = {JAVA_PRODUCE_100: HALF, TRANSACTIONS_COPY_HANGING: hangs}
+    assert worst(results) == (
+        "worst: Hanging transactions after consume-transform-produce 1.00 left (goal ≤ 0 left)"
+    )
+    none = Measured((Pair(0, 0),))
+    assert worst({**results, TRANSACTIONS_COPY_HANGING: none}).startswith("worst: Java produce")
+
+
+def test_json_has_no_infinite_ratio(tmp_path: Path) -> None:
+    path = tmp_path / "bench.json"
+    write_json(path, {TRANSACTIONS_COPY_HANGING: Measured((Pair(1, 0),))}, QUICK, "Chiplog", {})
+    lines = {
+        one["name"]: one
+        for one in json.loads(path.read_text(), parse_constant=pytest.fail)["lines"]
+    }
+    found = lines[TRANSACTIONS_COPY_HANGING.name]
+    assert (found["met"], found["measured"]["ours"], found["measured"]["ratio"]) == (False, 1, None)
 
 
 def test_nothing_measured() -> None:
