@@ -185,6 +185,14 @@ def test_of_a_cluster_whose_listeners_ask_for_credentials(home: str) -> None:
     assert command.make_context("check", container["args"][1:]).params["user"] == "release-check"
 
 
+@pytest.mark.parametrize("user", ["123", "1e3", "true", "null", "on"])
+def test_of_a_user_whose_name_yaml_would_take_for_something_else(user: str) -> None:
+    found = made(CLUSTER, "--set", "cluster.name=shop", "--set-string", f"test.user={user}")
+    assert Right("", "secrets", user, "get") in granted(found)["here"]
+    (container,) = pod_of(found)["spec"]["containers"]
+    assert f"--user={user}" in container["args"]
+
+
 @pytest.mark.parametrize("name", ["Release_Check", "-x", "a b", "a,b"])
 def test_a_user_that_no_object_can_be_is_refused(name: str) -> None:
     with pytest.raises(CalledProcessError) as refused:
