@@ -12,8 +12,6 @@ from urllib.parse import quote_plus, urlencode
 
 from chiplog_cli.security import TokenEndpoint
 
-MAX_ANSWER_BYTES: Final = 64 * 1024
-"""Of a file with a token, and of an issuer's answer. Chiplog's brokers take tokens of 16 KiB."""
 RENEWED_AT: Final = 0.8
 """At which part of its lifetime a token is replaced, as by Kafka's clients."""
 
@@ -21,8 +19,9 @@ LATEST_S: Final = 2**40
 """In the year 36,812: librdkafka counts milliseconds in 64 bits."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+\.(?P<claims>[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]*")
-_ERROR: Final = re.compile(r"[!#-\[\]-~ ]{1,100}")
-"""The error codes of RFC 6749, section 5.2."""
+_ERROR: Final = re.compile(r"[A-Za-z_]{1,40}")
+"""The error codes of RFC 6749, section 5.2, and those that extend it. It allows more characters,
+but a text with them may repeat a secret."""
 
 
 @dataclass(frozen=True, slots=True)

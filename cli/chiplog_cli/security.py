@@ -63,8 +63,8 @@ class TokenFile:
 class TokenEndpoint:
     """An issuer gives tokens for a client id and a secret (RFC 6749, section 4.4)."""
 
-    url: str
-    """An https URL, or an http URL of this machine."""
+    url: str = field(repr=False)
+    """An https URL, or an http URL of this machine. Its query may have a secret."""
     client_id: str
     client_secret: str = field(repr=False)
     scope: str = ""

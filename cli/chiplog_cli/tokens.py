@@ -2,6 +2,7 @@
 
 import ssl
 import time
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,6 +15,10 @@ from chiplog_cli.security import TokenEndpoint, TokenFile, TokenLogin
 from chiplog_cli.tls_config import TRUSTSTORE_LOCATION
 from chiplog_cli.tls_context import tls_context
 from chiplog_cli.token_config import ENDPOINT_URL
+
+MAX_FILE_BYTES: Final = 64 * 1024
+"""Chiplog's brokers take tokens of 16 KiB."""
+_REFUSED: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 _of_issuers: Final[dict[TokenEndpoint, Token]] = {}
 """The last token of each issuer, which is used until most of its lifetime is over: commands may
@@ -33,12 +38,17 @@ def current_token(login: TokenLogin, timeout_s: float) -> Token:
 def _from_file(source: TokenFile) -> Token:
     """The token in a file. Raises `CannotDo`."""
     what = f"{ENDPOINT_URL}: {source.path}"
+    path = Path(source.path)
+    if path.is_fifo():
+        raise CannotDo(f"{what}: it is a pipe, which can be read only once", "name a file")
     try:
-        with Path(source.path).open("rb") as file:
-            content = file.read(bearer.MAX_ANSWER_BYTES)
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise CannotDo(f"{what}: {error.strerror or error}", "correct the path") from None
     try:
+        if len(content) > MAX_FILE_BYTES:
+            raise ValueError(f"it is longer than {MAX_FILE_BYTES // 1024} KiB")
         return bearer.token_in(content.decode("ascii", "replace"), time.time())
     except ValueError as error:
         raise CannotDo(
@@ -48,9 +58,15 @@ def _from_file(source: TokenFile) -> Token:
 
 def _from_issuer(endpoint: TokenEndpoint, timeout_s: float) -> Token:
     """A new token. Raises `CannotDo`."""
-    what = f"{ENDPOINT_URL}: {endpoint.url}"
+    from chiplog_cli.post import post  # noqa: PLC0415 - most logins need no HTTP
+
+    parts = urlsplit(endpoint.url)
+    # Without the query, which may have a secret.
+    what = f"{ENDPOINT_URL}: {parts.scheme}://{parts.netloc}{parts.path}"
+    body, headers = bearer.request_to(endpoint)
     try:
-        status, answer = _answer(endpoint, timeout_s)
+        tls = tls_context(endpoint.tls) if parts.scheme == "https" else None
+        status, answer = post(parts, body, headers, tls, timeout_s)
     except NotLetIn as error:
         raise CannotDo(f"{what}: {error.message}", error.remedy) from None
     except ssl.SSLCertVerificationError as error:
@@ -64,35 +80,22 @@ def _from_issuer(endpoint: TokenEndpoint, timeout_s: float) -> Token:
             f"{what}: {reason or error}", "check the URL, and whether the issuer can be reached"
         ) from None
     except ValueError as error:
-        raise CannotDo(f"{what}: {error}", "correct the URL") from None
+        raise CannotDo(f"{what}: {error}", "check the URL") from None
     try:
         return bearer.token_in_answer(status, answer, time.time())
     except ValueError as error:
-        raise CannotDo(
-            f"{what}: {error}", "check the client id, its secret and the scope"
-        ) from None
+        raise CannotDo(f"{what}: {error}", _remedy(status)) from None
 
 
-def _answer(endpoint: TokenEndpoint, timeout_s: float) -> tuple[int, bytes]:
-    """The status and the body of the issuer's answer. Redirections are not followed: they would
-    send the secret elsewhere. Raises `OSError`, `NotLetIn` and `ValueError`."""
-    import http.client  # noqa: PLC0415 - most logins need none
-
-    parts = urlsplit(endpoint.url)
-    assert parts.hostname is not None, "the configuration was checked"
-    if parts.scheme == "https":
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            parts.hostname, parts.port, timeout=timeout_s, context=tls_context(endpoint.tls)
+def _remedy(status: int) -> str:
+    """What to do about an answer of this status without a usable token."""
+    if status == HTTPStatus.OK:
+        return (
+            "check that the issuer gives signed tokens (JWT) for this client, and that this "
+            "machine has the right time"
         )
-    else:
-        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    body, headers = bearer.request_to(endpoint)
-    try:
-        connection.request("POST", target, body, headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read(bearer.MAX_ANSWER_BYTES)
-    except http.client.HTTPException:
-        raise ValueError("it does not answer as a web server does") from None
-    finally:
-        connection.close()
+    if status in _REFUSED:
+        return "check the client id, its secret and the scope"
+    if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return "try again later"
+    return "check the URL: redirections are not followed"
