@@ -1,4 +1,4 @@
-"""The properties of Kafka's clients for logins with tokens (KIP-255, KIP-768, KIP-1139)."""
+"""The properties of Kafka's clients for logins with tokens (KIP-255, KIP-768, KIP-1139, KIP-1258)."""
 
 import re
 from collections.abc import Mapping
@@ -17,6 +17,8 @@ SCOPE: Final = "sasl.oauthbearer.scope"
 URL_ENCODE: Final = "sasl.oauthbearer.header.urlencode"
 RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
 HANDLER: Final = "sasl.login.callback.handler.class"
+ASSERTION_FILE: Final = "sasl.oauthbearer.assertion.file"
+ASSERTION_KEY_FILE: Final = "sasl.oauthbearer.assertion.private.key.file"
 KEYS: Final = frozenset(
     {ENDPOINT_URL, CLIENT_ID, CLIENT_SECRET, SCOPE, URL_ENCODE, RETRIEVER, HANDLER}
 )
@@ -28,7 +30,8 @@ _CLASSES: Final[Mapping[str, frozenset[str]]] = {
         {"DefaultJwtRetriever", "FileJwtRetriever", "ClientCredentialsJwtRetriever"}
     ),
 }
-"""Kafka's classes that do what this program does. Which one is used follows from the URL."""
+"""Kafka's classes that do what this program does. Which one is used follows from the URL. Since
+Kafka 4.3 the last one sends an assertion in place of the secret if there is one."""
 _EXTENSION: Final = "extension_"
 _EXTENSION_NAME: Final = re.compile("[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\t\n\r -~]+")
@@ -99,6 +102,12 @@ def _token_endpoint(
             f"it contains a user or a character that URLs do not have: set {CLIENT_ID} and "
             f"{CLIENT_SECRET}, or escape the character",
         )
+    for key in (ASSERTION_FILE, ASSERTION_KEY_FILE):
+        if properties.get(key):
+            # Kafka's clients would not send the secret then.
+            raise BadProperty(
+                key, f"it is not supported: remove it, and set {CLIENT_ID} and {CLIENT_SECRET}"
+            )
     try:
         tls = tls_config(options, read)
     except BadProperty as error:
@@ -108,9 +117,17 @@ def _token_endpoint(
         client_id=_required(properties, CLIENT_ID, options, "clientId"),
         client_secret=_required(properties, CLIENT_SECRET, options, "clientSecret"),
         scope=properties.get(SCOPE) or options.get("scope", ""),
-        encodes_header=properties.get(URL_ENCODE, "").lower() == "true",
+        encodes_header=_encodes_header(properties),
         tls=tls,
     )
+
+
+def _encodes_header(properties: Mapping[str, str]) -> bool:
+    """Whether id and secret are percent-encoded. Raises `BadProperty`."""
+    given = properties.get(URL_ENCODE, "").lower()
+    if given not in {"true", "false", ""}:
+        raise BadProperty(URL_ENCODE, "it is neither true nor false: set it to one of them")
+    return given == "true"
 
 
 def _required(

@@ -144,6 +144,21 @@ def test_stores_in_pem() -> None:
         (ISSUER | {URL: "https://a/b c"}, URL, "escape the character"),
         (TOKENS | {URL: "https://a/b"}, ID, "set it, or option clientId of sasl.jaas.config"),
         (ISSUER | {ID_SECRET: ""}, ID_SECRET, "set it, or option clientSecret of"),
+        (
+            ISSUER | {"sasl.oauthbearer.header.urlencode": "yes"},
+            "sasl.oauthbearer.header.urlencode",
+            "it is neither true nor false",
+        ),
+        (
+            ISSUER | {"sasl.oauthbearer.assertion.file": "jwt"},
+            "sasl.oauthbearer.assertion.file",
+            f"it is not supported: remove it, and set {ID} and {ID_SECRET}",
+        ),
+        (
+            ISSUER | {"sasl.oauthbearer.assertion.private.key.file": "key.pem"},
+            "sasl.oauthbearer.assertion.private.key.file",
+            "it is not supported",
+        ),
         (ISSUER | {RETRIEVER: "a.JwtBearerJwtRetriever"}, RETRIEVER, "is not supported: remove it"),
         (
             ISSUER | {"sasl.login.callback.handler.class": "a.OwnHandler"},
