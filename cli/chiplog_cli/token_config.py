@@ -1,4 +1,4 @@
-"""The properties of Kafka's clients for logins with tokens (KIP-255, KIP-768, KIP-1139, KIP-1258)."""
+"""The properties of Kafka's clients for logins with tokens (KIP-255, 768, 1139 and 1258)."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ URL_ENCODE: Final = "sasl.oauthbearer.header.urlencode"
 RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
 HANDLER: Final = "sasl.login.callback.handler.class"
 ASSERTION_FILE: Final = "sasl.oauthbearer.assertion.file"
-ASSERTION_KEY_FILE: Final = "sasl.oauthbearer.assertion.private.key.file"
+ASSERTION_ISSUER: Final = "sasl.oauthbearer.assertion.claim.iss"
 KEYS: Final = frozenset(
     {ENDPOINT_URL, CLIENT_ID, CLIENT_SECRET, SCOPE, URL_ENCODE, RETRIEVER, HANDLER}
 )
@@ -102,7 +102,7 @@ def _token_endpoint(
             f"it contains a user or a character that URLs do not have: set {CLIENT_ID} and "
             f"{CLIENT_SECRET}, or escape the character",
         )
-    for key in (ASSERTION_FILE, ASSERTION_KEY_FILE):
+    for key in (ASSERTION_FILE, ASSERTION_ISSUER):
         if properties.get(key):
             # Kafka's clients would not send the secret then.
             raise BadProperty(

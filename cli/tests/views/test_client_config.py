@@ -155,8 +155,8 @@ def test_stores_in_pem() -> None:
             f"it is not supported: remove it, and set {ID} and {ID_SECRET}",
         ),
         (
-            ISSUER | {"sasl.oauthbearer.assertion.private.key.file": "key.pem"},
-            "sasl.oauthbearer.assertion.private.key.file",
+            ISSUER | {"sasl.oauthbearer.assertion.claim.iss": "app"},
+            "sasl.oauthbearer.assertion.claim.iss",
             "it is not supported",
         ),
         (ISSUER | {RETRIEVER: "a.JwtBearerJwtRetriever"}, RETRIEVER, "is not supported: remove it"),
