@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from chiplog_cli.errors import BrokerRefused
+from chiplog_cli.errors import BrokerRefused, CannotDo
 from chiplog_cli.librdkafka.connecting import Connection
 from chiplog_cli.librdkafka.failures import refused
+from chiplog_cli.librdkafka.renewing import TokenRenewal
 
 ANY_PARTITION = -1
 POLL_S = 0.5
@@ -31,9 +32,11 @@ class RecordProducer:
 
     def __init__(self, connection: Connection, to: Destination) -> None:
         self._to = to
+        settings = connection.settings()
+        self._tokens: TokenRenewal | None = settings.get("oauth_cb")
         self._producer = Producer(
             {
-                **connection.settings(),
+                **settings,
                 "enable.idempotence": True,
                 "partitioner": "murmur2_random",
                 "compression.codec": to.compression,
@@ -47,7 +50,7 @@ class RecordProducer:
         self._failures = 0
 
     def send(self, key: bytes | None, value: bytes | None) -> None:
-        """Send a record. Waits while too many are in transit. Raises `BrokerRefused`."""
+        """Send a record. Waits while too many are in transit. Raises as `finish`."""
         partition = ANY_PARTITION if self._to.partition is None else self._to.partition
         while True:
             try:
@@ -67,7 +70,8 @@ class RecordProducer:
         self._check()
 
     def finish(self) -> None:
-        """Wait until every record is acknowledged or refused. Raises `BrokerRefused`."""
+        """Wait until every record is acknowledged or refused. Raises `BrokerRefused`, and
+        `CannotDo` if the token of the login has expired and there is no other."""
         while self._producer.flush(POLL_S):
             pass
         self._check()
@@ -81,13 +85,18 @@ class RecordProducer:
             self.acknowledged[message.partition() or 0] += 1
 
     def _check(self) -> None:
-        """Raise `BrokerRefused` if a record could not be written. Its message has the numbers of
-        acknowledged and of other records."""
+        """Raises as `finish`, with the numbers of acknowledged and of other records."""
+        if self._tokens is not None:
+            try:
+                self._tokens.check()
+            except CannotDo as error:
+                raise CannotDo(f"{error.message}; {self._counts()}", error.remedy) from None
         if self._failed is not None:
             why = refused(self._failed, f"topic '{self._to.topic}'")
-            raise BrokerRefused(
-                why.code,
-                f"{why.message}; {self.acknowledged.total()} records were acknowledged, "
-                f"{self._failures + len(self._producer)} were not",
-                why.remedy,
-            )
+            raise BrokerRefused(why.code, f"{why.message}; {self._counts()}", why.remedy)
+
+    def _counts(self) -> str:
+        return (
+            f"{self.acknowledged.total()} records were acknowledged, "
+            f"{self._failures + len(self._producer)} were not"
+        )

@@ -14,6 +14,7 @@ from chiplog_cli.facts import TopicPartition
 from chiplog_cli.librdkafka.connecting import Connection
 from chiplog_cli.librdkafka.consuming import Reading, reading
 from chiplog_cli.librdkafka.groups import LibrdkafkaAdmin
+from chiplog_cli.librdkafka.producing import Destination, RecordProducer
 from chiplog_cli.librdkafka.renewing import TokenRenewal
 from chiplog_cli.security import Security, Tls, TokenEndpoint, TokenFile, TokenLogin
 from e2e.clients.issuer import CLIENT_ID, CLIENT_SECRET, TokenIssuer
@@ -332,3 +333,22 @@ def test_a_consumer_ends_if_its_token_is_not_renewed(broker: TokenBroker, tmp_pa
 
     with pytest.raises(CannotDo, match=f"{file}: No such file or directory"):
         read()
+
+
+def test_a_producer_says_that_its_token_is_not_renewed(broker: TokenBroker, tmp_path: Path) -> None:
+    """And how many records were acknowledged before."""
+    file = tmp_path / "token"
+    file.write_text(broker.issuer.token(ADMIN, valid_s=SHORT_S))
+    producer = RecordProducer(connection(broker, TokenFile(str(file))), Destination(topic="ended"))
+    file.unlink()
+    producer.send(None, b"first")
+    producer.finish()
+
+    def write() -> None:
+        ends_s = time.monotonic() + 60
+        while time.monotonic() < ends_s:
+            producer.send(None, b"next")
+            time.sleep(0.1)
+
+    with pytest.raises(CannotDo, match=f"{file}: No such file.* records were acknowledged"):
+        write()
