@@ -9,6 +9,7 @@ from chiplog_cli.errors import CannotDo, NotLetIn
 from chiplog_cli.librdkafka.renewing import TokenRenewal
 from chiplog_cli.security import PLAINTEXT, Security, TokenLogin
 from chiplog_cli.target import addresses
+from chiplog_cli.tokens import current_token
 
 OTHERS_WAIT_S = 5.0
 """How long an address may take to answer before the next one is tried."""
@@ -47,6 +48,8 @@ def connect(
         places = addresses(bootstrap_servers)
     except ValueError as error:
         raise CannotDo(f"{given_by}: {error}") from error
+    if isinstance(security.login, TokenLogin):
+        current_token(security.login, timeout_s)  # an issuer may take longer than a broker below
     reasons, remedies = [], []
     for host, port in places:
         try:

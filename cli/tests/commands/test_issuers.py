@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from chiplog_cli.errors import CannotDo
-from chiplog_cli.security import TokenEndpoint, TokenFile, TokenLogin
+from chiplog_cli.librdkafka import connecting
+from chiplog_cli.security import Security, TokenEndpoint, TokenFile, TokenLogin
 from chiplog_cli.tokens import current_token
 
 LOOPBACK = "127.0.0.1"
@@ -95,6 +96,18 @@ def test_the_remedy_fits_the_answer(status: str, body: bytes, what: str, remedy:
         refused = refusal(url)
     assert what in refused.message
     assert remedy in refused.remedy
+
+
+def test_an_issuer_has_the_whole_time_however_many_brokers_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connecting, "OTHERS_WAIT_S", 10 * PAUSE_S)
+    valid = b'{"access_token": "e30.eyJleHAiOjk5OTk5OTk5OTl9.c"}'  # until 2286
+    nobody = f"{LOOPBACK}:1,{LOOPBACK}:2"
+    with answering(chain(repeat(b"", 30), response("200 OK", valid))) as url:
+        login = TokenLogin(source=TokenEndpoint(url=url, client_id="app", client_secret=SECRET))
+        with pytest.raises(CannotDo, match="no broker can be reached"):
+            connecting.connect(nobody, "--bootstrap-server", 20, Security(login=login))
 
 
 def test_what_is_not_shown() -> None:
