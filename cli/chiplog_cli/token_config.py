@@ -75,6 +75,8 @@ def _endpoint_url(properties: Mapping[str, str]) -> tuple[str, SplitResult]:
 def _token_file(parts: SplitResult) -> TokenFile:
     """The file that a file URL names. Raises `BadProperty`."""
     path = unquote(parts.path)
+    if parts.query or parts.fragment:
+        raise BadProperty(ENDPOINT_URL, "it has a ? or #: write %3F or %23 for one in a path")
     if parts.netloc not in {"", "localhost"} or not path.startswith("/") or "\0" in path:
         raise BadProperty(ENDPOINT_URL, "it names no file: set it to file:///PATH, with three /")
     return TokenFile(path)

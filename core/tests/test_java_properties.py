@@ -18,6 +18,8 @@ from chiplog_core.config.java_properties import parse_properties
         ("a\\=b\\:c=1\n", {"a=b:c": "1"}),
         (r"a=\t\n\r\fe", {"a": "\t\n\r\fe"}),
         (r"a=\u00e4\x\"", {"a": 'äx"'}),
+        (r"a=\ud83d\ude00", {"a": "\U0001f600"}),
+        (r"a=\ud83d, \ude00", {"a": "\ufffd, \ufffd"}),
         ("a=#1\n", {"a": "#1"}),
         ("a=1\\\n#2\n", {"a": "1#2"}),
     ],

@@ -135,6 +135,8 @@ def test_stores_in_pem() -> None:
         (TOKENS, URL, "it is missing: set it to file:///PATH"),
         (TOKENS | {URL: "file://host/a"}, URL, "it names no file: set it to file:///PATH"),
         (TOKENS | {URL: "file:a"}, URL, "it names no file"),
+        (TOKENS | {URL: "file:///a#1"}, URL, "it has a ? or #"),
+        (TOKENS | {URL: "file:///a?b"}, URL, "it has a ? or #"),
         (TOKENS | {URL: "https://[a"}, URL, "it is no URL"),
         (TOKENS | {URL: "https://a:x/"}, URL, "it is no URL"),
         (ISSUER | {URL: "http://a/b"}, URL, "http is for this machine only"),

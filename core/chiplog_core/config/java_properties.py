@@ -62,7 +62,8 @@ def _continues(line: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    """The text without escapes; a backslash before any other character is left out, as in Java."""
+    """The text without escapes; a backslash before any other character is left out, as in Java.
+    Escapes are UTF-16: two may make one character, and half of one becomes U+FFFD."""
 
     def character(escape: re.Match[str]) -> str:
         after = escape[1]
@@ -70,4 +71,5 @@ def _unescaped(text: str) -> str:
             return chr(int(after[1:], 16))
         return _ESCAPED_CHARACTERS.get(after, after)
 
-    return _ESCAPE.sub(character, text)
+    unescaped = _ESCAPE.sub(character, text)
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
