@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -76,12 +75,9 @@ class _SeenOpen(NamedTuple):
 class _Held:
     """A request that waits until its transactional id is not busy, but not for long."""
 
-    __slots__ = ("decide", "is_over", "request", "respond", "timer")
+    __slots__ = ("decide", "is_over", "respond", "timer")
 
-    def __init__(
-        self, request: Init | Add, decide: Callable[[Present], Decision], respond: Respond
-    ) -> None:
-        self.request = request
+    def __init__(self, decide: Callable[[Present], Decision], respond: Respond) -> None:
         self.decide = decide
         self.respond = respond
         self.is_over = False
@@ -97,12 +93,6 @@ class _Held:
         """It waits no longer."""
         self.is_over = True
         self.timer.cancel()
-
-
-def _respond_to_all(responds: Iterable[Respond], answer: Answer) -> None:
-    """Give requests that were carried out together their answer."""
-    for respond in responds:
-        respond(answer)
 
 
 class TransactionShard(LedShard):
@@ -181,22 +171,18 @@ class TransactionShard(LedShard):
             now_ms, timeout_ms = context.now_ms(), context.max_timeout_ms()
             return initializing.init(present, request, timeout_ms, context.new_producer_id, now_ms)
 
-        self._carry_out(transactional_id, decide, respond, may_wait=request)
+        self._carry_out(transactional_id, decide, respond, may_wait=True)
 
     def add(self, transactional_id: str, request: Add, respond: Respond) -> None:
         """AddPartitionsToTxn and AddOffsetsToTxn."""
         if not self._context.memory.has_memory_for_partitions(len(request.partitions)):
             respond(Answer(Code.COORDINATOR_NOT_AVAILABLE))
             return
-        self._add(transactional_id, request, respond)
-
-    def _add(self, transactional_id: str, request: Add, respond: Respond) -> None:
-        """Add partitions for which there is memory."""
         self._carry_out(
             transactional_id,
             lambda present: adding.add(present, request, self._context.now_ms()),
             respond,
-            may_wait=request,
+            may_wait=True,
         )
 
     def verify(
@@ -307,11 +293,11 @@ class TransactionShard(LedShard):
         decide: Callable[[Present], Decision],
         respond: Respond,
         *,
-        may_wait: Init | Add | None = None,
+        may_wait: bool = False,
     ) -> None:
         """Decide about a request, append the record if there is one, and answer when it is safe.
 
-        The request `may_wait`, if it is given, is decided once the id is not busy: a producer that
+        With `may_wait`, a request that finds the id busy is decided once it is not: a producer that
         begins its next transaction need not ask again while the markers of the last one are being
         written. An EndTxn must not wait: it might end the transaction after the one it is for.
         """
@@ -322,7 +308,7 @@ class TransactionShard(LedShard):
             held = [one for one in self._held.get(transactional_id, ()) if not one.is_over]
             self._held[transactional_id] = held
             if len(held) < MAX_HELD:
-                held.append(_Held(may_wait, decide, respond))
+                held.append(_Held(decide, respond))
                 return
 
         def on_safe(failed: ErrorCode) -> None:
@@ -360,29 +346,11 @@ class TransactionShard(LedShard):
             loop.call_soon(self._decide_held, transactional_id)
 
     def _decide_held(self, transactional_id: str) -> None:
-        """Decide about requests that waited until this id is not busy.
-
-        Partitions that are added one request after the other share a record: each record makes the
-        next request wait for the replicas again.
-        """
-        waited = deque(one for one in self._held.pop(transactional_id, ()) if not one.is_over)
-        for one in waited:
-            one.end()
-        while waited:
-            first = waited.popleft()
-            if not isinstance(first.request, Add):
-                self._carry_out(
-                    transactional_id, first.decide, first.respond, may_wait=first.request
-                )
-                continue
-            request, responds = first.request, [first.respond]
-            while waited and isinstance(waited[0].request, Add):
-                both = adding.joined(request, waited[0].request)
-                if both is None:
-                    break
-                request = both
-                responds.append(waited.popleft().respond)
-            self._add(transactional_id, request, partial(_respond_to_all, responds))
+        """Decide about requests that waited until this id is not busy."""
+        for held in self._held.pop(transactional_id, ()):
+            if not held.is_over:
+                held.end()
+                self._carry_out(transactional_id, held.decide, held.respond, may_wait=True)
 
     def _write_markers(self, transactional_id: str, prepared: StoredTransaction) -> None:
         """Have the markers of a decided transaction written."""

@@ -361,41 +361,6 @@ def test_the_next_transaction_waits_for_the_markers_of_the_last_one(
     kit.run(scenario)
 
 
-def test_partitions_that_wait_for_a_record_share_the_next_one(
-    kit: "Kit", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A producer writes to many partitions on several brokers, each of which adds those that it
-    leads. One record for each request would make every one wait for the replicas in turn."""
-    monkeypatch.setattr(shard_module, "HELD_S", 5.0)
-    places = [At("orders", index) for index in range(5)]
-
-    async def scenario() -> None:
-        async with running(kit) as client:
-            await client.create("orders", len(places))
-            producing = Producing(client, version=5)
-            producer = await producing.ready()
-            others = [Producing(await kit.client(), version=5) for _ in places[1:]]
-            shard, advance = shard_of(kit), Partition._advance
-            before = shard.partition.log.end_offset
-            # As if followers had to fetch the records first.
-            monkeypatch.setattr(Partition, "_advance", lambda *_: None)
-            adding = [
-                asyncio.create_task(one.add_as_broker(producer, at, verify_only=False))
-                for one, at in zip([producing, *others], places, strict=True)
-            ]
-            while len(shard._held.get("t", ())) < len(others):  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-            monkeypatch.setattr(Partition, "_advance", advance)
-            shard.partition._appended()
-            assert await asyncio.gather(*adding) == [{at: OK} for at in places]
-            assert shard.partition.log.end_offset == before + 2
-            stored = shard.stored("t")
-            assert stored is not None
-            assert stored.partitions == set(places)
-
-    kit.run(scenario)
-
-
 def test_nobody_waits_for_markers_that_cannot_be_written(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:

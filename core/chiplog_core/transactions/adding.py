@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from chiplog_core.groups.at import At
 from chiplog_core.transactions.answers import Answer, Decision, Present, check_producer, refused
@@ -11,9 +10,6 @@ from chiplog_core.transactions.producer import NO_PRODUCER_ID, Producer
 from chiplog_core.transactions.requests import Add
 from chiplog_core.transactions.states import PREPARED, TransactionEvent, TransactionState, after
 from chiplog_core.transactions.stored import SECOND_GENERATION
-
-MAX_JOINED: Final = 10_000
-"""Partitions of requests that are joined: their record must not become too large."""
 
 
 def add(present: Present, request: Add, now_ms: int) -> Decision:
@@ -45,15 +41,6 @@ def add(present: Present, request: Add, now_ms: int) -> Decision:
         start_timestamp_ms=stored.start_timestamp_ms if is_ongoing else now_ms,
     )
     return Decision(Answer(Code.NONE), record)
-
-
-def joined(one: Add, other: Add) -> Add | None:
-    """One request in place of both, whose answer is that of both; None if they are not about the
-    same producer, or if it would have more than `MAX_JOINED` partitions."""
-    if replace(one, partitions=other.partitions) != other:
-        return None
-    both = one.partitions | other.partitions
-    return None if len(both) > MAX_JOINED else replace(one, partitions=both)
 
 
 def verify(present: Present, producer: Producer, partitions: frozenset[At]) -> Mapping[At, Code]:

@@ -1,15 +1,11 @@
 """AddPartitionsToTxn, and whether partitions are part of a transaction."""
 
-from dataclasses import replace
-
 import pytest
 
-from chiplog_core.groups.at import At
-from chiplog_core.transactions.adding import MAX_JOINED, joined, verify
+from chiplog_core.transactions.adding import verify
 from chiplog_core.transactions.answers import Answer, Present
 from chiplog_core.transactions.codes import Code
 from chiplog_core.transactions.producer import Producer
-from chiplog_core.transactions.requests import Add
 from chiplog_core.transactions.states import TransactionState
 from chiplog_core.transactions.stored import FIRST_GENERATION, SECOND_GENERATION
 from tests.transactions.coordinator import BILLS, ORDERS, Coordinator, stored_with
@@ -117,29 +113,3 @@ def test_no_partition_is_verified_while_markers_are_written() -> None:
     assert verify(one.present, one.stored.producer, frozenset({ORDERS})) == {
         ORDERS: Code.CONCURRENT_TRANSACTIONS
     }
-
-
-def test_requests_of_one_producer_are_joined() -> None:
-    one, other = (
-        Add(
-            producer=Producer(7, 3),
-            partitions=frozenset({at}),
-            transaction_version=SECOND_GENERATION,
-        )
-        for at in (ORDERS, BILLS)
-    )
-    both = joined(one, other)
-    assert both == replace(one, partitions=frozenset({ORDERS, BILLS}))
-    assert joined(one, replace(other, producer=Producer(7, 4))) is None
-    assert joined(one, replace(other, transaction_version=FIRST_GENERATION)) is None
-
-
-def test_requests_are_joined_up_to_a_limit() -> None:
-    partitions = [At("orders", index) for index in range(MAX_JOINED + 1)]
-    one = Add(
-        producer=Producer(7, 3),
-        partitions=frozenset(partitions[1:]),
-        transaction_version=SECOND_GENERATION,
-    )
-    assert joined(one, replace(one, partitions=frozenset(partitions[1:3]))) == one
-    assert joined(one, replace(one, partitions=frozenset(partitions[:1]))) is None
