@@ -122,7 +122,7 @@ class OffsetAsker(Reader):
             return None
         # librdkafka answers -1001 where nothing is committed.
         offset = max(found.offset, NOTHING_COMMITTED)
-        name, _, _ = (found.metadata or "").partition(END_OF_NAME)
+        name = name_in_metadata(found)
         noted = CommittedOffset(asked_s, self.ledger.now_s(), transactional_id, offset, name)
         self.history.offsets.append(noted)
         return noted
@@ -130,3 +130,15 @@ class OffsetAsker(Reader):
     def close(self) -> None:
         for one in self.askers.values():
             one.close()
+
+
+def name_in_metadata(committed: Position) -> str:
+    """The name that the metadata of a committed offset begins with; empty if there is none.
+
+    confluent-kafka returns what is behind the metadata in its memory, too, which may be no text.
+    """
+    try:
+        text = committed.metadata or ""
+    except UnicodeDecodeError as no_text:
+        text = no_text.object.decode(errors="replace")
+    return text.partition(END_OF_NAME)[0]
