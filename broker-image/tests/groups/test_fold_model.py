@@ -251,6 +251,21 @@ def test_after_every_step_the_fold_is_what_the_history_says(steps: list[Any]) ->
     assert folded(history.batches) == of_model(history)
 
 
+@given(st.lists(STEPS, max_size=30))
+def test_a_marker_that_was_appended_is_the_same_as_one_that_was_read(steps: list[Any]) -> None:
+    history, state = History(), GroupsState()
+    for step in steps:
+        written = len(history.batches)
+        take(history, step)
+        what, argument, producer_id = step
+        if what == "end":
+            state.marker_appended(producer_id, 0, history.end_offset, is_commit=argument)
+        else:
+            state.apply(b"".join(history.batches[written:]))
+        assert of_state(state) == of_model(history)
+        assert state.end_offset == history.end_offset
+
+
 def compacted(history: History, up_to: int, *, drops_tombstones: bool) -> Iterator[bytearray]:
     """What Kafka's rules leave of the log below `up_to`; above, all of it.
 
