@@ -98,13 +98,14 @@ def keys_of_topic(state: GroupsState, topic_id: UUID) -> dict[str, list[Key]]:
 def _keys_of_topic_in(state: GroupsState, group: str, topic_id: UUID) -> Iterator[Key]:
     """The keys of this group's offsets that were committed for the topic.
 
-    If an open transaction may commit an offset with the same key, that one must be of the topic,
-    too: the tombstone would delete both.
+    If open transactions may commit offsets with the same key, those must be of the topic, too: the
+    tombstone would delete them all.
     """
-    pending = dict(state.pending(group))
+    others = {
+        partition for partition, commit in state.pending(group) if commit.topic_id != topic_id
+    }
     for partition, commit in state.offsets(group).items():
-        pending_commit = pending.get(partition, commit)
-        if commit.topic_id == pending_commit.topic_id == topic_id:
+        if commit.topic_id == topic_id and partition not in others:
             yield OffsetCommitKey(group, partition)
 
 

@@ -78,10 +78,12 @@ class Partition:
         self.write(commit_records("g", commits, 0))
         self.write([] if group is None else [group_record("g", group, 0)])
 
-    def write(self, records: list[NewRecord], *, in_transaction: bool = False) -> None:
+    def write(
+        self, records: list[NewRecord], *, in_transaction: bool = False, producer_id: int = 1
+    ) -> None:
         options = BatchOptions(base_offset=self.state.end_offset)
         if in_transaction:
-            producer = Producer(producer_id=1, epoch=0, base_sequence=0)
+            producer = Producer(producer_id=producer_id, epoch=0, base_sequence=0)
             options = replace(options, producer=producer, transactional=True)
         if records:
             self.state.apply(build_batch(records, options))
@@ -236,6 +238,20 @@ def test_what_a_transaction_may_commit_for_the_topic_created_again_is_spared() -
     partition = Partition(None, {A0: at(0, OLD), A1: at(0, OLD)})
     partition.write(commit_records("g", {A0: at(0, NEW), A1: at(1, OLD)}, 0), in_transaction=True)
     assert keys_of_topic(partition.state, OLD) == {"g": offsets(A1)}
+
+
+def test_all_transactions_count_that_may_commit_an_offset() -> None:
+    """One of them holds an offset for the topic that was deleted, another for the one created
+    again, which must not be lost."""
+    for topic_ids in ((NEW, OLD), (OLD, NEW)):
+        partition = Partition(None, {A0: at(0, OLD)})
+        for producer_id, topic_id in enumerate(topic_ids):
+            partition.write(
+                commit_records("g", {A0: at(0, topic_id)}, 0),
+                in_transaction=True,
+                producer_id=producer_id,
+            )
+        assert keys_of_topic(partition.state, OLD) == {}, topic_ids
 
 
 # --- a group's own retention ----------------------------------------------------------------
