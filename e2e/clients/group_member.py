@@ -75,19 +75,21 @@ def wait_until(what: str, members: Sequence[GroupMember], holds: Callable[[], bo
         time.sleep(POLL_S)
 
 
-def wait_shared(members: Sequence[GroupMember], partitions: int) -> list[int]:
-    """Wait until all members have an assignment, and each partition is assigned exactly once.
+def wait_shared(members: Sequence[GroupMember], shares: Sequence[int]) -> None:
+    """Wait until each partition is assigned exactly once, and the members have these numbers of
+    partitions, in any order.
 
-    Returns the number of partitions of each member, in descending order.
+    A cooperative group also gets there by way of other shares: a new member has none until another
+    one has given up some of its partitions.
     """
 
     def is_shared() -> bool:
         owned = [one.assigned for one in members]
         found = sorted(index for one in owned if one is not None for index in one)
-        return None not in owned and found == list(range(partitions))
+        counts = sorted(len(one) for one in owned if one is not None)
+        return found == list(range(sum(shares))) and counts == sorted(shares)
 
-    wait_until(f"{partitions} partitions are shared", members, is_shared)
-    return sorted((len(one.assigned or ()) for one in members), reverse=True)
+    wait_until(f"the shares are {shares}", members, is_shared)
 
 
 def have_read(members: Sequence[GroupMember], count: int) -> None:

@@ -168,7 +168,8 @@ class MoveWatch(Observer):
                 self._moves.released.append(Released(self._now_s(), label, broker_id, *epochs))
 
     def _note_leader(self, decision: Decision) -> None:
-        """Note a new leader that is to be removed, if a member that stays could lead."""
+        """Note a new leader that is to be removed, if a member that stays could lead. Brokers that
+        are drained lead only what nobody else can."""
         before, after = decision.before, decision.after
         if not after.leader or broker_of(after.leader) not in after.removing:
             return
@@ -178,6 +179,7 @@ class MoveWatch(Observer):
             one
             for one in after.isr
             if broker_of(one) in after.target and one in before.isr and self.can_lead(one)
+            if self.broker(broker_of(one)).get("intent") == BrokerIntent.SERVE
         )
         if able:
             self._moves.leaders_to_go.append(
