@@ -468,15 +468,7 @@ def test_a_hung_connection_says_nothing_and_another_one_works() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimLoop)
         network = Network(loop, chance())
-        ends: list[Received] = []
-
-        def accept() -> Received:
-            ends.append(Received())
-            return ends[-1]
-
-        server = Process("server", "s").context.run(network.listen, accept, 1)
-        await server.start_serving()
-        PROCESS.set(Process("client", "c"))
+        ends = await accepted_by_a_server(network)
         first, _ = await network.connect(Received, "s", 1)
         first.write(b"before")
         await asyncio.sleep(1.0)
@@ -556,18 +548,24 @@ def test_who_dials_a_machine_without_power_gives_up_after_a_while() -> None:
     run(world(), loop)
 
 
+async def accepted_by_a_server(network: Network) -> list[Received]:
+    """The server's ends of the connections to `s`, as they come; the caller is a client on `c`."""
+    ends: list[Received] = []
+
+    def accept() -> Received:
+        ends.append(Received())
+        return ends[-1]
+
+    server = Process("server", "s").context.run(network.listen, accept, 1)
+    await server.start_serving()
+    PROCESS.set(Process("client", "c"))
+    return ends
+
+
 def test_on_a_slow_way_all_comes_later_and_none_after_healing() -> None:
     async def world() -> None:
         network = Network(loop, chance())
-        ends: list[Received] = []
-
-        def accept() -> Received:
-            ends.append(Received())
-            return ends[-1]
-
-        server = Process("server", "s").context.run(network.listen, accept, 1)
-        await server.start_serving()
-        PROCESS.set(Process("client", "c"))
+        ends = await accepted_by_a_server(network)
         one, _ = await network.connect(Received, "s", 1)
         network.slow_ways_s["c", "s"] = 10.0
         one.write(b"late")
@@ -587,15 +585,7 @@ def test_on_a_slow_way_all_comes_later_and_none_after_healing() -> None:
 def test_what_a_slow_connection_sends_is_overtaken_on_another() -> None:
     async def world() -> None:
         network = Network(loop, chance())
-        ends: list[Received] = []
-
-        def accept() -> Received:
-            ends.append(Received())
-            return ends[-1]
-
-        server = Process("server", "s").context.run(network.listen, accept, 1)
-        await server.start_serving()
-        PROCESS.set(Process("client", "c"))
+        ends = await accepted_by_a_server(network)
         slow, _ = await network.connect(Received, "s", 1)
         fast, _ = await network.connect(Received, "s", 1)
         assert network.ends_at("c", {"s"}) == [slow, fast]
