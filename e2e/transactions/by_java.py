@@ -1,5 +1,6 @@
 """Java's client: the second generation of transactions (KIP-890)."""
 
+import contextlib
 import itertools
 import subprocess
 import tempfile
@@ -43,21 +44,29 @@ class Jvm:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._waiting: dict[str, Future[list[str]]] = {}
+        # What the JVM wrote to stderr, once it has ended.
+        self._ended: str | None = None
         self._thread = threading.Thread(target=self._take_answers, daemon=True)
         self._thread.start()
 
     def ask(self, name: str, what: str, *arguments: object) -> list[str]:
         """Have something done by the producer or consumer of this name; returns the values.
 
-        Raises `FencedError` or `TransactionFailedError` with Java's exceptions.
+        Raises `FencedError` or `TransactionFailedError` with Java's exceptions, the second also
+        when the JVM has ended.
         """
         answered: Future[list[str]] = Future()
         assert self._process.stdin is not None
         with self._lock:
+            if self._ended is not None:
+                raise TransactionFailedError(self._ended)
             number = str(next(self._numbers))
             self._waiting[number] = answered
-            self._process.stdin.write("\t".join((number, name, what, *map(str, arguments))) + "\n")
-            self._process.stdin.flush()
+            # With a JVM that has just ended this fails; then `_take_answers` answers.
+            with contextlib.suppress(BrokenPipeError):
+                line = "\t".join((number, name, what, *map(str, arguments)))
+                self._process.stdin.write(line + "\n")
+                self._process.stdin.flush()
         outcome, *found = answered.result(LIMIT_S)
         if outcome != "ok":
             kind = FencedError if outcome == "fenced" else TransactionFailedError
@@ -74,17 +83,23 @@ class Jvm:
             number, *fields = line.rstrip("\n").split("\t")
             self._waiting.pop(number).set_result(fields)
         self._errors.seek(0)
-        ended = ["failed", self._errors.read().decode(errors="replace")]
-        for one in self._waiting.values():
-            one.set_result(ended)
+        with self._lock:
+            self._ended = self._errors.read().decode(errors="replace")
+            for one in self._waiting.values():
+                one.set_result(["failed", self._ended])
 
     def end(self) -> None:
+        """Kill the JVM, whatever it does: who still waits for an answer has it at once."""
         self._process.kill()
         self._process.wait()
         self._thread.join(LIMIT_S)
-        for pipe in (self._process.stdin, self._process.stdout, self._errors):
-            if pipe is not None:
-                pipe.close()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        # What was written but not sent when it was killed cannot be sent any more.
+        with self._lock, contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+        self._errors.close()
 
 
 class JavaSource(Source):
