@@ -161,12 +161,12 @@ def missing_reports(
         # A reassignment may have moved the partition since the map was written.
         awaited |= dict.fromkeys(sorted(state.holders))
         for report in reports.values():
-            awaited |= dict.fromkeys(ref.broker_id for ref in report.isr)
-            # A broker that was about to get a replica may not have heard of it. If it has compared
-            # its disk and says nothing, it never will.
+            # A broker that only newer metadata names, and that has compared its disk and reported
+            # nothing, never will: it has not heard of its replica yet, or it was in the ISR and
+            # has lost its disk since.
             awaited |= dict.fromkeys(
                 broker_id
-                for broker_id in report.replicas
+                for broker_id in (*(ref.broker_id for ref in report.isr), *report.replicas)
                 if broker_id in reports or broker_id not in brokers.checked
             )
     return [

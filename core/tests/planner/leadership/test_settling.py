@@ -215,6 +215,25 @@ def test_who_has_not_compared_its_disk_since_has_not_answered() -> None:
     assert settled(before, known, dict.fromkeys((1, 2, 3), newer))[0] is before
 
 
+def test_a_broker_that_lost_its_disk_and_that_only_newer_metadata_names_is_not_waited_for() -> None:
+    """It was in the ISR. What it says after a comparison of its new disk is nothing, for ever."""
+    newer = replace(
+        report("2@1 3@1 4@1", leader_epoch=7, epoch=12), replicas=tuple(map(BrokerId, (2, 3, 4)))
+    )
+    brokers = broker_states(*(broker_state(f"{one}@1") for one in (1, 2, 3)), broker_state("4@2"))
+    all_but_fourth = dict.fromkeys((1, 2, 3), newer)
+    before = asked(leader="1@1")
+
+    assert settled(before, brokers, all_but_fourth)[0] is before, "it has not compared its disk"
+    checked = replace(brokers, checked=frozenset(map(BrokerId, (1, 2, 3, 4))))
+    after, losses = settled(before, checked, all_but_fourth)
+
+    assert after.leader is not None
+    assert after.leader.broker_id in {2, 3}
+    assert (after.leader_epoch, after.partition_epoch) == (8, 13)
+    assert losses == ()
+
+
 def test_what_was_adopted_stays_adopted_where_nobody_can_lead() -> None:
     """The comparison goes on from there."""
     newer = report("1@1 2@1", leader_epoch=7, epoch=12)
