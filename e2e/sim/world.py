@@ -18,7 +18,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.secret import internal_secret
 from e2e.sim.api_server import ApiServer
-from e2e.sim.api_store import ApiStore
+from e2e.sim.api_store import ApiStore, Backup
 from e2e.sim.clients import FEW_PARTITIONS, Auditor, Consumer, Habits, Notebook, Producer
 from e2e.sim.decisions import DecisionTrace
 from e2e.sim.inquiries import SimGroupsPort, SimInquiries
@@ -168,6 +168,17 @@ class World:
         address = {"type": "InternalIP", "address": f"198.18.0.{number}"}
         meta = {"name": f"node-{number}", "labels": {ZONE: rack_of(number)}}
         self.store.create(kinds.NODES, {"metadata": meta, "status": {"addresses": [address]}})
+
+    def restore(self, backup: Backup, *, bump: int = 0) -> None:
+        """Restore etcd from a backup; `bump` is that of `ApiStore.restore`.
+
+        The kubelets of machines that were added after the backup register them again.
+        """
+        self.store.restore(backup, bump=bump)
+        self.trace_of_decisions.restored()
+        for number in self.nodes:
+            if self.store.peek(kinds.NODES, "", f"node-{number}") is None:
+                self._register_node(number)
 
     def prepare_upkeep(self) -> None:
         """Let volumes have claims, let operators carry out Rebalances, and observe all that. To be
@@ -432,7 +443,7 @@ class World:
             spec = (self.store.peek(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{number}") or {}).get(
                 "spec", {}
             )
-            if spec.get("retired"):
+            if spec.get("retired") or (not spec and not self._lacks_brokers()):
                 continue
             if spec.get("fenced") or not spec.get("session"):
                 return f"broker {number} is not admitted"
@@ -445,6 +456,14 @@ class World:
                 return f"Rebalance {one['metadata']['name']} is {one['status']['state']}"
         states = list(states_in(self.store))
         return self._why_maps_lag(states) or self._why_sessions_lag(states)
+
+    def _lacks_brokers(self) -> bool:
+        """Whether fewer brokers exist than the cluster is to have. A machine whose broker was added
+        after the backup that etcd was restored from has none."""
+        cluster = self.store.peek(kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER)
+        brokers = self.store.all_of(kinds.BROKERS)
+        found = sum(not one["spec"].get("retired", False) for one in brokers)
+        return cluster is None or found < cluster["spec"]["replicas"]
 
     def _why_sessions_lag(self, states: States) -> str:
         """Text about an ISR member whose session is newer than its Broker object; else empty.

@@ -236,8 +236,7 @@ async def go_back_and_restart(stage: Stage) -> None:
     server.go_away()
     node.kill()
     await asyncio.sleep(0.2)
-    store.restore(copy, bump=0)
-    stage.world.trace_of_decisions.restored()
+    stage.world.restore(copy)
     server.is_away = False
     stage.count_effect("etcd went back")
     await scene.until(stage, lambda: scene.session(stage, node) > before)

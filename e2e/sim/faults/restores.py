@@ -26,7 +26,7 @@ async def restore(stage: Stage) -> None:
 
 async def go_back(stage: Stage, copy: Backup) -> None:
     """Stop the API server, restore the backup, and start the server again."""
-    server, store, chance = stage.world.server, stage.world.store, stage.chance
+    server, chance = stage.world.server, stage.chance
     if chance.random() < 0.5:
         # A server that shuts down cleanly ends its watches without an error.
         server.stop_watches()
@@ -36,8 +36,7 @@ async def go_back(stage: Stage, copy: Backup) -> None:
         # Another fault started the server again; a restore needs a stopped one.
         server.go_away()
         await asyncio.sleep(chance.uniform(0.2, 1.0))
-    store.restore(copy, bump=chance.choice((0, BUMP)))
-    stage.world.trace_of_decisions.restored()
+    stage.world.restore(copy, bump=chance.choice((0, BUMP)))
     server.is_away = False
     stage.count_effect("etcd went back")
 

@@ -41,3 +41,24 @@ def test_a_status_that_went_back_is_written_again(after_s: float, status: str) -
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+async def nodes_after_a_restore(world: World) -> list[str]:
+    """The Node objects after etcd went back to before the second machine was added."""
+    world.begin()
+    before = world.store.backup()
+    world.add_node()
+    world.restore(before)
+    nodes = [one["metadata"]["name"] for one in world.store.all_of(kinds.NODES)]
+    await world.end()
+    return nodes
+
+
+def test_a_machine_that_the_restored_etcd_does_not_know_is_registered_again() -> None:
+    loop = SimLoop()
+    loop.set_exception_handler(lambda _loop, _context: None)
+    world = World(loop, "a seed", 1, 1)
+    try:
+        assert loop.run_until_complete(nodes_after_a_restore(world)) == ["node-1", "node-2"]
+    finally:
+        loop.close()
