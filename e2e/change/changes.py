@@ -4,7 +4,7 @@ Each change returns when it is complete, and leaves three brokers behind as it f
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from e2e.change.spec import configure
 from e2e.chaos.scene import Scene, check_effect
 from e2e.cluster import layout, node
 from e2e.cluster.kubectl import eventually
-from e2e.main.replicas import pod_of, wait_in_sync
+from e2e.main.replicas import places, pod_of, wait_in_sync
 from e2e.spark.rebalances import RebalanceUnderTest, lead_all
 
 SCALE_LIMIT_S = 240
@@ -63,17 +63,22 @@ def brokers_added_and_removed(scene: Scene) -> None:
     cluster.wait_cluster_ready(SCALE_LIMIT_S)
     added = sorted(broker_ids(scene.cluster) - set(before))
     check_effect("two more brokers", len(added) == 2)
-    everybody = [*added, *before]
-    targets = {
-        number: [everybody[(number + step) % len(everybody)] for step in range(3)]
-        for number in range(len(scene.places()))
-    }
-    reassign(cluster, plan_of(scene.topic, targets), "--execute")
-    wait_quiesced(cluster, SCALE_LIMIT_S)
+    spread(scene, scene.topic, [*added, *before])
     check_effect("replicas on the added brokers", set(added) <= set(scene.brokers()))
     cluster.kubectl("scale", f"cbc/{cluster.name}", f"--replicas={len(before)}")
     wait_quiesced(cluster, SCALE_LIMIT_S)
     wait_pods(cluster, *before, limit_s=SCALE_LIMIT_S)
+
+
+def spread(scene: Scene, topic: str, brokers: Sequence[int]) -> None:
+    """Give each partition three of the brokers as replicas, beginning with the next one each."""
+    count = len(places(scene.cluster, topic))
+    targets = {
+        number: [brokers[(number + step) % len(brokers)] for step in range(3)]
+        for number in range(count)
+    }
+    reassign(scene.cluster, plan_of(topic, targets), "--execute")
+    wait_quiesced(scene.cluster, SCALE_LIMIT_S)
 
 
 def moved_by_kafkas_tool(scene: Scene) -> None:
@@ -94,8 +99,12 @@ def moved_by_kafkas_tool(scene: Scene) -> None:
 
 def node_drained(scene: Scene) -> None:
     """A leader's node is cordoned and drained, and put back to use."""
+    drain_node_of(scene, scene.some_leader())
+
+
+def drain_node_of(scene: Scene, broker: int) -> None:
+    """Cordon and drain the node of a broker, put it back to use, and wait for the broker."""
     cluster, operator = scene.cluster, scene.operator
-    broker = scene.some_leader()
     where, session = scene.node(broker).name, scene.session(broker)
     try:
         cluster.kubectl("cordon", where)
