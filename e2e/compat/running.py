@@ -125,7 +125,8 @@ class Runner:
         return [
             *(*DIE_WITH_US, "nice", debian.program("java"), *SHORT_LIVED, *HEAP),
             f"-Djava.io.tmpdir={self.directory}",
-            f"-Dorg.slf4j.simpleLogger.defaultLogLevel={self.log}",
+            f"-Dlog4j2.configurationFile={SOURCES / 'log.properties'}",
+            f"-Dchiplog.log={self.log}",
             f"-Dchiplog.brokers={self.brokers}",
             f"-Dchiplog.skipped={skipped}",
             f"-Dchiplog.only={only}",
