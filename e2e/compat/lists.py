@@ -20,6 +20,7 @@ RESULTS: Final = HERE / "results.tsv"
 SKIPS: Final = HERE / "skipped.tsv"
 CAUSES: Final = HERE / "failing.tsv"
 UNKNOWN_CAUSE: Final = "not examined yet"
+DISABLED: Final = "disabled by Kafka"
 _EXCEPTION: Final = re.compile(r"^[\w.$]+: ")
 
 Reasons = list[tuple[str, str]]
@@ -59,6 +60,8 @@ def why(result: Result, causes: Reasons) -> str:
     if result.outcome == FAILED:
         return reason_for(result.test, causes) or UNKNOWN_CAUSE
     if result.outcome == SKIPPED:
+        if result.why.endswith("is @Disabled"):  # JUnit's words where Kafka gives no reason
+            return DISABLED
         # JUnit writes the method's name before a reason, and an exception has its class.
         return _EXCEPTION.sub("", result.why.rpartition(" ==> ")[2]).splitlines()[0]
     return ""

@@ -51,6 +51,8 @@ def test_a_skip_is_explained_without_the_words_of_java() -> None:
     assert lists.why(result, []) == "looks into the broker"
     result = Result("A#b", SKIPPED, "void A.b() ==> share groups: never")
     assert lists.why(result, []) == "share groups: never"
+    result = Result("A#b", SKIPPED, "public void A.b() throws java.lang.Exception is @Disabled")
+    assert lists.why(result, []) == "disabled by Kafka"
 
 
 def test_a_line_that_was_cut_off_is_no_result(tmp_path: Path) -> None:
