@@ -36,6 +36,7 @@ from chiplog_core.planner.topics.damage_reports import (
 )
 from chiplog_core.planner.topics.disturbances import disturbance
 from chiplog_core.planner.topics.maps_plan import MapsPlan, Situation, Wait
+from chiplog_core.planner.topics.remapped_keys import remapped_share
 from chiplog_core.problems import Problem
 from chiplog_core.validate.topic import warn_about_topic
 
@@ -227,9 +228,10 @@ def _growth_message(topic: Topic, partition_map: PartitionMap | None) -> str:
         now = _partitions(partition_map.spec)
         if now > before:
             return (
-                f"the topic grew from {before} to {now} partitions by Append: most keys now map "
-                "to other partitions, so a key's records keep their order before the change and "
-                "after it, but not across it"
+                f"the topic grew from {before} to {now} partitions by Append: about "
+                f"{float(remapped_share(before, now)):.0%} of all keys now map to other "
+                "partitions, so a key's records keep their order before the change and after it, "
+                "but not across it"
             )
     for condition in topic.status.conditions:
         is_growth = condition.type == ConditionType.WARNING and condition.reason == KEYS_REMAPPED

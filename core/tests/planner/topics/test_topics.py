@@ -346,7 +346,9 @@ def test_growth_continues_the_stripe_and_warns_of_the_keys() -> None:
     warning = condition(kubernetes, "Warning")
     assert warning is not None
     assert warning.reason == "KeysRemapped"
-    assert warning.message.startswith("the topic grew from 2 to 6 partitions by Append")
+    assert warning.message.startswith(
+        "the topic grew from 2 to 6 partitions by Append: about 67% of"
+    )
     assert ready(kubernetes).status is ConditionStatus.TRUE
 
 
