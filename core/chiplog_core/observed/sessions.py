@@ -9,10 +9,14 @@ the next plan, which sees the admission.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chiplog_core.ids import BrokerId, ReplicaRef, Session
+from chiplog_core.ids import MAX_SESSION, BrokerId, ReplicaRef, Session, StorageUuid
 from chiplog_core.model.broker import Broker, BrokerSpec
 from chiplog_core.model.broker_status import Tail
 from chiplog_core.observed.world import World
+
+SESSION_LEAP = 500
+"""`_leapt` raises a session by this number at least, and by less than twice as many: more sessions
+than a restored backup can lack, and few of all that there are."""
 
 
 def awaiting_admission(world: World) -> frozenset[BrokerId]:
@@ -73,7 +77,10 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
     disks (`intact_since`). If the process or the disks are new, that is the new session.
     """
     spec, status = broker.spec, broker.status
+    has_same_disks = _has_same_disks(broker)
     session = _unused_session(world, broker)
+    if spec.session and not has_same_disks and _is_any_other_unchecked(world, broker):
+        session = _leapt(session, broker)
     failed_session = spec.session if _has_failed_disk(world, broker) else spec.disk_failed_session
     same_process = replace(
         spec,
@@ -84,12 +91,6 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
     )
     if status.incarnation == spec.admitted_incarnation:
         return same_process  # its memory and disks are unchanged
-    storage_uuids = tuple(sorted(directory.storage_uuid for directory in status.directories))
-    has_same_disks = bool(storage_uuids) and set(storage_uuids) == set(spec.storage_uuids)
-    # A volume that was restored to an older state counts as another volume, in spite of its id.
-    has_same_disks = has_same_disks and not any(
-        directory.went_back for directory in status.directories
-    )
     is_intact = has_same_disks and all(
         directory.online and directory.tail is Tail.INTACT for directory in status.directories
     )
@@ -101,11 +102,48 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
         intact_since = max(spec.intact_since, Session(failed_session + 1), *of_directories)
     return replace(
         same_process,
-        storage_uuids=storage_uuids,
+        storage_uuids=_storage_uuids(broker),
         process_since=session,
         storage_since=storage_since,
         intact_since=intact_since,
     )
+
+
+def _storage_uuids(broker: Broker) -> tuple[StorageUuid, ...]:
+    """The ids of the disks that the broker's process reports."""
+    return tuple(sorted(directory.storage_uuid for directory in broker.status.directories))
+
+
+def _has_same_disks(broker: Broker) -> bool:
+    """Whether the broker's process has the disks of the last admitted one."""
+    reported = set(_storage_uuids(broker))
+    # A volume that was restored to an older state counts as another volume, in spite of its id.
+    went_back = any(directory.went_back for directory in broker.status.directories)
+    return bool(reported) and reported == set(broker.spec.storage_uuids) and not went_back
+
+
+def _is_any_other_unchecked(world: World, broker: Broker) -> bool:
+    """Whether any other broker has yet to compare its disk with the present maps. Only these
+    comparisons show that the objects were restored from a backup."""
+    return bool(world.maps_check) and any(
+        other.status.maps_checked != world.maps_check
+        for broker_id, other in world.brokers.items()
+        if broker_id != broker.spec.broker_id and not other.spec.retired
+    )
+
+
+def _leapt(session: Session, broker: Broker) -> Session:
+    """A session far above this one, for a new disk while a restore of etcd may not be known yet.
+
+    A disk knows the sessions of its processes; a lost one has taken them along, and the restored
+    object may have forgotten them. In one of them the broker may be in sync by newer metadata that
+    other brokers will report. The new disk in the same session would count as that replica, and be
+    elected though it is empty. The distance depends on the process, so that two restores of the
+    same backup lead to different sessions.
+    """
+    assert broker.status.incarnation is not None, "only a process is admitted"
+    leap = SESSION_LEAP + int(broker.status.incarnation[:8], 16) % SESSION_LEAP
+    return Session(session + leap) if session + leap <= MAX_SESSION else session
 
 
 def _unused_session(world: World, broker: Broker) -> Session:

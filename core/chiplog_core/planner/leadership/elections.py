@@ -158,9 +158,15 @@ def is_held(state: PartitionState, brokers: BrokerStates) -> bool:
 
 def is_awaited(state: PartitionState, brokers: BrokerStates) -> bool:
     """Whether a broker that may be alive has yet to compare its disk with the present maps, and may
-    know newer metadata of the partition: one of its replicas, or, if a dead replica has not
-    compared its disk, any broker. The partition may have been moved there since."""
-    return bool(brokers.unchecked_alive) and not brokers.unchecked.isdisjoint(state.replicas)
+    know newer metadata of the partition: one of its replicas, or any broker, if a dead replica has
+    not compared its disk or a member of the ISR has lost it. The partition may have been moved
+    there since, and that replica would have known."""
+    if not brokers.unchecked_alive:
+        return False
+    return not brokers.unchecked.isdisjoint(state.replicas) or any(
+        (broker := brokers.by_id.get(ref.broker_id)) is not None and not broker.has_disk_of(ref)
+        for ref in state.isr
+    )
 
 
 def _elect_in(generation: Generation, min_isr: int, brokers: BrokerStates) -> Generation:

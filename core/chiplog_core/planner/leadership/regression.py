@@ -160,20 +160,60 @@ def missing_reports(
     if has_gone_back:
         # A reassignment may have moved the partition since the map was written.
         awaited |= dict.fromkeys(sorted(state.holders))
-        for report in reports.values():
-            # A broker that only newer metadata names, and that has compared its disk and reported
-            # nothing, never will: it has not heard of its replica yet, or it was in the ISR and
-            # has lost its disk since.
-            awaited |= dict.fromkeys(
-                broker_id
-                for broker_id in (*(ref.broker_id for ref in report.isr), *report.replicas)
-                if broker_id in reports or broker_id not in brokers.checked
-            )
+        awaited |= dict.fromkeys(_named_by_reports(brokers, reports))
     return [
         broker_id
         for broker_id in awaited
         if not _is_retired(broker_id, brokers) and not has_reported(broker_id)
     ]
+
+
+def _named_by_reports(
+    brokers: BrokerStates, reports: Mapping[BrokerId, ReplicaReport]
+) -> Iterator[BrokerId]:
+    """The brokers that are waited for because reports of newer metadata than the map's name them.
+
+    A broker that has compared its disk and reported nothing never will. It has not heard of its
+    replica yet, or has lost its disk since it was in the ISR, or the replica was moved away from it
+    by yet newer metadata, after which it forgets the partition. In the last case the records are
+    with brokers that no report names, so every broker has to compare its disk first.
+    """
+    is_any_silent = False
+    for report in reports.values():
+        refs = {ref.broker_id: ref for ref in report.isr}
+        for broker_id in dict.fromkeys((*refs, *report.replicas)):
+            if broker_id in reports or broker_id not in brokers.checked:
+                yield broker_id
+            elif not _is_moved_away(broker_id, report, reports.values()):
+                is_any_silent = True
+                if broker_id in refs and _has_disk_of(refs[broker_id], brokers):
+                    # The replica was moved away, and where to is not known. The broker must not be
+                    # elected: it is still in that session, but the records are gone.
+                    yield broker_id
+    if is_any_silent:
+        yield from sorted(brokers.unchecked)
+
+
+def _is_moved_away(
+    broker_id: BrokerId, since: ReplicaReport, reports: Iterable[ReplicaReport]
+) -> bool:
+    """Whether the broker has no replica by a report of newer metadata than that of `since`."""
+    return any(
+        _epochs(report) > _epochs(since)
+        and broker_id not in {*report.replicas, *(ref.broker_id for ref in report.isr)}
+        for report in reports
+    )
+
+
+def _epochs(report: ReplicaReport) -> tuple[LeaderEpoch, PartitionEpoch]:
+    """Sort key of metadata: the newest is the highest."""
+    return report.leader_epoch, report.partition_epoch
+
+
+def _has_disk_of(ref: ReplicaRef, brokers: BrokerStates) -> bool:
+    """Whether the broker still has the disk of that session."""
+    broker = brokers.by_id.get(ref.broker_id)
+    return broker is not None and broker.has_disk_of(ref)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,9 +444,8 @@ def adopt(
     reports, claims = tuple(known), tuple(claims)
     base, isr, best = state, state.isr, (state.leader_epoch, state.partition_epoch)
     for report in reports:
-        epochs = (report.leader_epoch, report.partition_epoch)
-        if epochs >= best:
-            base, isr, best = _with_replicas_of(report, state), report.isr, epochs
+        if _epochs(report) >= best:
+            base, isr, best = _with_replicas_of(report, state), report.isr, _epochs(report)
     added_replicas = tuple(ref.broker_id for ref in isr if ref.broker_id not in base.replicas)
     replicas = (*base.replicas, *added_replicas)
     return replace(

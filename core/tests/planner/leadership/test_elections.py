@@ -542,3 +542,26 @@ def test_nobody_is_elected_while_those_who_have_not_spoken_could_be_a_whole_isr(
     known = replace(FIRST_DIED, unchecked=frozenset(map(BrokerId, (1, 2))))
 
     assert elect_all(before, known) is before
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        pytest.param(broker_state("1@2"), "2@1", id="it has compared its disk"),
+        pytest.param(broker_state("1@2", storage_since=2), "1@1", id="it has lost its disk"),
+    ],
+)
+def test_what_a_lost_disk_knew_of_moves_is_awaited_from_all_others(
+    first: BrokerState, expected: str
+) -> None:
+    """Broker 5 may have got the partition by metadata that was lost with etcd. The other replica
+    may have been dead since before that."""
+    before = state("1@1 2@1", "1@1", replicas=(1, 2))
+    fifth = frozenset({BrokerId(5)})
+    known = replace(
+        broker_states(first, broker_state("2@1"), broker_state("5@1")),
+        unchecked=fifth,
+        unchecked_alive=fifth,
+    )
+
+    assert str(elect(before, TOPIC, 1, known).leader) == expected

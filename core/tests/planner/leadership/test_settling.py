@@ -10,7 +10,7 @@ from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionIndex
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.model.reassignment import leftovers_on
+from chiplog_core.model.reassignment import Leftover, leftovers_on
 from chiplog_core.observed.broker_states import BrokerState, BrokerStates, ProcessState
 from chiplog_core.observed.world import Question
 from chiplog_core.planner.leadership.comparison import WAIT_MS
@@ -220,7 +220,9 @@ def test_a_broker_that_lost_its_disk_and_that_only_newer_metadata_names_is_not_w
     newer = replace(
         report("2@1 3@1 4@1", leader_epoch=7, epoch=12), replicas=tuple(map(BrokerId, (2, 3, 4)))
     )
-    brokers = broker_states(*(broker_state(f"{one}@1") for one in (1, 2, 3)), broker_state("4@2"))
+    brokers = broker_states(
+        *(broker_state(f"{one}@1") for one in (1, 2, 3)), broker_state("4@2", storage_since=2)
+    )
     all_but_fourth = dict.fromkeys((1, 2, 3), newer)
     before = asked(leader="1@1")
 
@@ -232,6 +234,80 @@ def test_a_broker_that_lost_its_disk_and_that_only_newer_metadata_names_is_not_w
     assert after.leader.broker_id in {2, 3}
     assert (after.leader_epoch, after.partition_epoch) == (8, 13)
     assert losses == ()
+
+
+MOVED_ON = replace(report("4@1", leader_epoch=7, epoch=12), replicas=(BrokerId(4),))
+"""Broker 1 knows that its replica went to broker 4. The map does not."""
+MOVED_AGAIN = replace(report("5@1", leader_epoch=9, epoch=20), replicas=(BrokerId(5),))
+"""And broker 5 that it went there from broker 4, which then deleted its data."""
+
+
+def moved_twice(checked: Iterable[int], fourth: BrokerState | None = None) -> BrokerStates:
+    """Brokers 1, 4 and 5, of which these have compared their disks with the restored map."""
+    fourth = fourth or broker_state("4@1")
+    everybody = {BrokerId(one) for one in (1, 4, 5)}
+    known = frozenset(map(BrokerId, checked))
+    return replace(
+        broker_states(broker_state("1@2"), fourth, broker_state("5@1")),
+        checked=known,
+        unchecked=frozenset(everybody - known),
+        unchecked_alive=frozenset(everybody - known),
+    )
+
+
+@pytest.mark.parametrize(
+    "checked",
+    [
+        pytest.param((1, 4), id="the broker that has the records is slower"),
+        pytest.param((1, 4, 5), id="it has lost them"),
+    ],
+)
+def test_a_broker_that_gave_its_replica_away_does_not_lead_by_an_old_report(
+    checked: tuple[int, ...],
+) -> None:
+    """By the newest report it is in sync, it lives in that session, and it has nothing."""
+    before = replace(asked("1@1", leader="1@1"), replicas=(BrokerId(1),))
+
+    assert settled(before, moved_twice(checked), {1: MOVED_ON})[0] is before
+
+
+@pytest.mark.parametrize("leftovers", [(), leftovers_on((BrokerId(4),))])
+def test_a_broker_that_gave_its_replica_away_is_not_waited_for_once_that_is_reported(
+    leftovers: tuple[Leftover, ...],
+) -> None:
+    before = replace(asked("1@1", leader="1@1"), replicas=(BrokerId(1),))
+    newest = replace(MOVED_AGAIN, leftovers=leftovers)
+
+    after, losses = settled(before, moved_twice((1, 4, 5)), {1: MOVED_ON, 5: newest})
+
+    assert shown(after) == ("5@1", "5@1", 10, 21)
+    assert losses == ()
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_where_a_broker_has_nothing_more_to_say_all_others_are_waited_for(is_alive: bool) -> None:
+    """Its replica may have been moved before its disk was lost, and anybody may have it now."""
+    older = replace(MOVED_ON, isr=(ref("1@1"), ref("4@1")), replicas=(BrokerId(1), BrokerId(4)))
+    before = replace(asked("1@1", leader="1@1"), replicas=(BrokerId(1),))
+    lost = broker_state("4@2", storage_since=2)
+    slow = moved_twice((1, 4), lost)
+    if not is_alive:
+        slow = replace(slow, unchecked_alive=frozenset())
+
+    assert settled(before, slow, {1: older})[0] is before
+
+    after, _ = settled(before, moved_twice((1, 4, 5), lost), {1: older})
+    assert after is not before, "nobody knows more"
+
+
+def test_a_broker_that_may_not_have_heard_of_its_replica_may_have_given_it_away() -> None:
+    older = replace(MOVED_ON, isr=(ref("1@2"),), replicas=(BrokerId(1), BrokerId(4)))
+    before = replace(asked("1@2", leader="1@2"), replicas=(BrokerId(1),))
+
+    assert settled(before, moved_twice((1, 4)), {1: older})[0] is before
+
+    after, _ = settled(before, moved_twice((1, 4, 5)), {1: older})
+    assert shown(after)[:2] == ("1@2", "1@2")
 
 
 def test_what_was_adopted_stays_adopted_where_nobody_can_lead() -> None:

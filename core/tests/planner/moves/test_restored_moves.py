@@ -183,3 +183,34 @@ def test_a_broker_that_never_heard_of_its_new_replica_is_not_waited_for() -> Non
     assert not state.reports_wanted
     assert state.leader is not None
     check_complete(kubernetes)
+
+
+def test_a_new_disk_does_not_get_a_session_in_which_the_lost_one_was_in_sync() -> None:
+    """The restored Broker object has forgotten the session, and so has the new disk; the others,
+    which know it, are slower. They would follow an empty log."""
+    kubernetes = with_topic(3, partitions=1, replicas=3)
+    backup = deepcopy(kubernetes)
+    lost = states(kubernetes)[0].replicas[0]
+    kubernetes.start(lost)
+    kubernetes.settle()
+    assert kubernetes.ref_of(lost) in states(kubernetes)[0].isr
+
+    for broker_id in kubernetes.brokers:
+        kubernetes.kill(broker_id)
+    restore(kubernetes, *backup.maps.values())
+    kubernetes.brokers = {
+        broker_id: kubernetes.stored(broker) for broker_id, broker in backup.brokers.items()
+    }
+    kubernetes.start(lost, new_disk=True)
+    act(kubernetes)
+    for broker_id in kubernetes.brokers:
+        if broker_id != lost:
+            kubernetes.start(broker_id)
+    for _ in range(6):
+        act(kubernetes)
+        kubernetes.obey()
+
+    leader = states(kubernetes)[0].leader
+    assert leader is None or leader.broker_id != lost
+    kubernetes.settle()
+    assert {ref.broker_id for ref in states(kubernetes)[0].isr} == {1, 2, 3}
