@@ -142,7 +142,7 @@ def _leapt(session: Session, broker: Broker) -> Session:
     same backup lead to different sessions.
     """
     assert broker.status.incarnation is not None, "only a process is admitted"
-    leap = SESSION_LEAP + int(broker.status.incarnation[:8], 16) % SESSION_LEAP
+    leap = SESSION_LEAP + int(broker.status.incarnation[-8:], 16) % SESSION_LEAP
     return Session(session + leap) if session + leap <= MAX_SESSION else session
 
 

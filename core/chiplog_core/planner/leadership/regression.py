@@ -199,7 +199,8 @@ def _is_moved_away(
 ) -> bool:
     """Whether the broker has no replica by a report of newer metadata than that of `since`."""
     return any(
-        _epochs(report) > _epochs(since)
+        report.replicas  # none in a report by an older version
+        and _epochs(report) > _epochs(since)
         and broker_id not in {*report.replicas, *(ref.broker_id for ref in report.isr)}
         for report in reports
     )

@@ -284,6 +284,27 @@ def test_a_broker_that_gave_its_replica_away_is_not_waited_for_once_that_is_repo
     assert losses == ()
 
 
+@pytest.mark.parametrize(
+    "newest",
+    [
+        pytest.param(replace(MOVED_AGAIN, replicas=()), id="it is by an older version"),
+        pytest.param(
+            replace(MOVED_AGAIN, replicas=(BrokerId(4), BrokerId(5))), id="it names the replica"
+        ),
+        pytest.param(
+            replace(MOVED_AGAIN, leader_epoch=LeaderEpoch(6)), id="it is of an older epoch"
+        ),
+    ],
+)
+def test_a_report_that_does_not_show_that_a_replica_was_moved_away(newest: ReplicaReport) -> None:
+    before = replace(asked("1@1", leader="1@1"), replicas=(BrokerId(1),))
+    known = replace(moved_twice((1, 4)), unchecked=frozenset(), unchecked_alive=frozenset())
+    dead = frozenset({BrokerId(6)})
+    reports = {1: MOVED_ON, 5: newest}
+
+    assert settled(before, replace(known, unchecked=dead), reports)[0] is before
+
+
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_where_a_broker_has_nothing_more_to_say_all_others_are_waited_for(is_alive: bool) -> None:
     """Its replica may have been moved before its disk was lost, and anybody may have it now."""

@@ -214,3 +214,32 @@ def test_a_new_disk_does_not_get_a_session_in_which_the_lost_one_was_in_sync() -
     assert leader is None or leader.broker_id != lost
     kubernetes.settle()
     assert {ref.broker_id for ref in states(kubernetes)[0].isr} == {1, 2, 3}
+
+
+def test_a_new_disk_gets_the_next_session_where_all_others_have_compared() -> None:
+    """Then it is known that nothing went back, and the sessions of a broker must last for long."""
+    kubernetes = with_topic(3)
+    kubernetes.maps_check = "check-1"
+    kubernetes.settle()
+
+    kubernetes.start(1, new_disk=True)
+    act(kubernetes)
+
+    assert kubernetes.brokers[BrokerId(1)].spec.session == 2
+
+
+def test_two_restores_of_one_copy_do_not_lead_to_the_same_session() -> None:
+    kubernetes = with_topic(3)
+    kubernetes.maps_check = "check-1"
+    backup = kubernetes.brokers
+    sessions = set()
+    for _ in range(2):
+        kubernetes.brokers = {
+            broker_id: kubernetes.stored(broker) for broker_id, broker in backup.items()
+        }
+        kubernetes.start(1, new_disk=True)
+        act(kubernetes)
+        sessions.add(kubernetes.brokers[BrokerId(1)].spec.session)
+
+    assert len(sessions) == 2
+    assert min(sessions) > 500
