@@ -8,7 +8,7 @@ from confluent_kafka import IsolationLevel
 
 from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from e2e.clients.topics import create_topic
-from e2e.kafka.members import leader_of
+from e2e.kafka.members import leader_of, wait_for
 from e2e.kafka.tools import run_tool
 from e2e.transactions.client import Isolation
 from e2e.transactions.clients import CLIENTS
@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.transactions, pytest.mark.timeout(600)]
 JAVA = CLIENTS[0]
 HANGING_ID, HANGING_EPOCH = 7_000_000, 3
 AN_HOUR_MS = 3_600_000
+AGREED_LIMIT_S, MARKED_LIMIT_S = 180, 60
 BEFORE, HANGS, AFTER = b"before", b"hangs", b"after"
 
 
@@ -34,6 +35,27 @@ def ask_tool(cluster: ThreeBrokers, *arguments: str) -> list[dict[str, str]]:
     return [dict(zip(head, row, strict=True)) for row in rows]
 
 
+def listed_and_described(
+    cluster: ThreeBrokers, transactional_id: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The rows of an id in the lists of all transactions and in its description, once both name its
+    coordinator. While preferred leaders are elected, another broker becomes that in between."""
+    rows: list[dict[str, str]] = []
+
+    def do_agree() -> bool:
+        listed = [
+            one for one in ask_tool(cluster, "list") if one["TransactionalId"] == transactional_id
+        ]
+        described = ask_tool(cluster, "describe", "--transactional-id", transactional_id)
+        rows[:] = [*listed, *described]
+        named = [row["Coordinator"] for row in listed]
+        named += [row["CoordinatorId"] for row in described]
+        return named == 2 * [str(cluster.coordinator_of(transactional_id))]
+
+    wait_for("the tool names one coordinator", do_agree, AGREED_LIMIT_S)
+    return rows[0], rows[1]
+
+
 def test_an_open_transaction_is_listed_and_described(
     cluster: ThreeBrokers, new_topic: NewTopic
 ) -> None:
@@ -43,12 +65,8 @@ def test_an_open_transaction_is_listed_and_described(
         producer.begin()
         producer.send(topic, 1, [b"open"])
         producer.flush()
-        (listed,) = [one for one in ask_tool(cluster, "list") if one["TransactionalId"] == topic]
-        coordinator = str(cluster.coordinator_of(topic))
-        assert (listed["Coordinator"], listed["TransactionState"]) == (coordinator, "Ongoing")
-        (described,) = ask_tool(cluster, "describe", "--transactional-id", topic)
-        assert described["CoordinatorId"] == coordinator
-        assert described["TransactionState"] == "Ongoing"
+        listed, described = listed_and_described(cluster, topic)
+        assert listed["TransactionState"] == described["TransactionState"] == "Ongoing"
         assert described["TopicPartitions"] == f"{topic}-1"
         assert described["TransactionTimeoutMs"] == "60000"
         assert int(described["TransactionDurationMs"]) >= 0
@@ -78,7 +96,13 @@ def hanging(cluster: ThreeBrokers, tmp_path_factory: pytest.TempPathFactory) -> 
         producer.begin()
         producer.send(topic, 0, [BEFORE])
         producer.commit()
-        end = cluster.end(topic, 0, IsolationLevel.READ_UNCOMMITTED)
+        # The marker follows the answer to the commit.
+        end = len((BEFORE, "its marker"))
+        wait_for(
+            "the marker is written",
+            lambda: cluster.end(topic, 0, IsolationLevel.READ_COMMITTED) == end,
+            MARKED_LIMIT_S,
+        )
         with cluster.killed(leader_of(cluster.members, topic, 0)):
             (log,) = tmp_path_factory.getbasetemp().rglob(f"{topic}-0/*.log")
             append(log, end)
