@@ -150,6 +150,7 @@ def test_leaders_that_stay_uneven_are_evened_out_in_a_window(
         cluster.kubectl("delete", "rebalance", "--all", "--wait=false")
 
 
+@LONG_FORM
 def test_a_capacity_goal_that_cannot_be_met_is_told_with_figures(
     cluster: BrokerClusterUnderTest, new_topic: NewTopic
 ) -> None:

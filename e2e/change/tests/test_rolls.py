@@ -208,6 +208,7 @@ def test_a_broker_under_maintenance_leads_nothing(
     configure(cluster, maintenance=None)
 
 
+@LONG_FORM
 def test_an_annotation_of_the_cluster_restarts_every_broker_in_its_window(
     cluster: BrokerClusterUnderTest,
 ) -> None:
