@@ -98,6 +98,11 @@ class BrokerStates:
         broker = self.by_id.get(broker_id)
         return None if broker is None else broker.rack
 
+    def has_disk_of(self, ref: ReplicaRef) -> bool:
+        """Whether the broker is known and still has the disk of that session."""
+        broker = self.by_id.get(ref.broker_id)
+        return broker is not None and broker.has_disk_of(ref)
+
     def place_of(self, broker_id: BrokerId) -> Place:
         """Where the broker is."""
         broker = self.by_id.get(broker_id)
@@ -120,7 +125,7 @@ def find_broker_states(world: World, awaiting_admission: frozenset[BrokerId]) ->
         broker_id: _broker_state(world, broker, broker_id in awaiting_admission)
         for broker_id, broker in world.brokers.items()
     }
-    unchecked = frozenset(_unchecked(world))
+    unchecked = frozenset(unchecked_brokers(world))
     return BrokerStates(
         by_id=by_id,
         leaders=frozenset(
@@ -148,7 +153,7 @@ def find_broker_states(world: World, awaiting_admission: frozenset[BrokerId]) ->
     )
 
 
-def _unchecked(world: World) -> Iterator[BrokerId]:
+def unchecked_brokers(world: World) -> Iterator[BrokerId]:
     """Brokers that have not yet compared their disks with the present PartitionMaps."""
     if world.maps_check:
         for broker_id, broker in world.brokers.items():

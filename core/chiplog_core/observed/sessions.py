@@ -12,6 +12,7 @@ from dataclasses import replace
 from chiplog_core.ids import MAX_SESSION, BrokerId, ReplicaRef, Session, StorageUuid
 from chiplog_core.model.broker import Broker, BrokerSpec
 from chiplog_core.model.broker_status import Tail
+from chiplog_core.observed.broker_states import unchecked_brokers
 from chiplog_core.observed.world import World
 
 SESSION_LEAP = 500
@@ -125,11 +126,7 @@ def _has_same_disks(broker: Broker) -> bool:
 def _is_any_other_unchecked(world: World, broker: Broker) -> bool:
     """Whether any other broker has yet to compare its disk with the present maps. Only these
     comparisons show that the objects were restored from a backup."""
-    return bool(world.maps_check) and any(
-        other.status.maps_checked != world.maps_check
-        for broker_id, other in world.brokers.items()
-        if broker_id != broker.spec.broker_id and not other.spec.retired
-    )
+    return any(one != broker.spec.broker_id for one in unchecked_brokers(world))
 
 
 def _leapt(session: Session, broker: Broker) -> Session:

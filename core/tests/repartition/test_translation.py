@@ -77,14 +77,19 @@ def test_nothing_is_skipped_and_no_more_is_read_again_than_counted(
         assert found.replayed == again == least_again, "each record is known"
 
 
-def test_a_group_that_has_committed_nothing_begins_at_the_first_record() -> None:
-    run = Run(
+def without_gaps(count: int, source_first: int) -> Run:
+    """A run at the begin of a new partition, with all records of old partition 0 from an offset."""
+    return Run(
         first_offset=Offset(BASE),
-        count=3,
+        count=count,
         source=PartitionIndex(0),
-        source_first=Offset(0),
-        source_last=Offset(2),
+        source_first=Offset(source_first),
+        source_last=Offset(source_first + count - 1),
     )
+
+
+def test_a_group_that_has_committed_nothing_begins_at_the_first_record() -> None:
+    run = without_gaps(count=3, source_first=0)
     new, end = PartitionIndex(5), Offset(BASE + 3)
 
     found = translated({new: [run]}, {new: end}, {})
@@ -93,13 +98,7 @@ def test_a_group_that_has_committed_nothing_begins_at_the_first_record() -> None
 
 
 def test_a_run_without_gaps_is_entered_at_the_very_record() -> None:
-    run = Run(
-        first_offset=Offset(BASE),
-        count=10,
-        source=PartitionIndex(0),
-        source_first=Offset(20),
-        source_last=Offset(29),
-    )
+    run = without_gaps(count=10, source_first=20)
     new, end = PartitionIndex(0), Offset(BASE + 10)
 
     found = translated({new: [run]}, {new: end}, {PartitionIndex(0): Offset(24)})

@@ -1,6 +1,8 @@
 """The simulated kubelet tells the API server how its pod is, again where that was forgotten."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import pytest
 
@@ -9,6 +11,8 @@ from e2e.sim.kubelet import NAMESPACE, RECONCILE_S
 from e2e.sim.loop import SimLoop
 from e2e.sim.seed import well_within
 from e2e.sim.world import World
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.usefixtures("no_log_lines")
 
@@ -33,11 +37,16 @@ async def ready_after_a_restore(world: World, after_s: float) -> str:
 
 @pytest.mark.parametrize(("after_s", "status"), [(0.0, "False"), (RECONCILE_S + 1.0, "True")])
 def test_a_status_that_went_back_is_written_again(after_s: float, status: str) -> None:
+    assert simulated(lambda world: ready_after_a_restore(world, after_s)) == status
+
+
+def simulated(work: Callable[[World], Coroutine[Any, Any, T]]) -> T:
+    """What `work` returns in a new world of one broker."""
     loop = SimLoop()
     loop.set_exception_handler(lambda _loop, _context: None)
     world = World(loop, "a seed", 1, 1)
     try:
-        assert loop.run_until_complete(ready_after_a_restore(world, after_s)) == status
+        return loop.run_until_complete(work(world))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
@@ -55,10 +64,4 @@ async def nodes_after_a_restore(world: World) -> list[str]:
 
 
 def test_a_machine_that_the_restored_etcd_does_not_know_is_registered_again() -> None:
-    loop = SimLoop()
-    loop.set_exception_handler(lambda _loop, _context: None)
-    world = World(loop, "a seed", 1, 1)
-    try:
-        assert loop.run_until_complete(nodes_after_a_restore(world)) == ["node-1", "node-2"]
-    finally:
-        loop.close()
+    assert simulated(nodes_after_a_restore) == ["node-1", "node-2"]

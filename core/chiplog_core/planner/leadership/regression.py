@@ -186,7 +186,7 @@ def _named_by_reports(
                 yield broker_id
             elif not _is_moved_away(broker_id, report, reports.values()):
                 is_any_silent = True
-                if broker_id in refs and _has_disk_of(refs[broker_id], brokers):
+                if broker_id in refs and brokers.has_disk_of(refs[broker_id]):
                     # The replica was moved away, and where to is not known. The broker must not be
                     # elected: it is still in that session, but the records are gone.
                     yield broker_id
@@ -209,12 +209,6 @@ def _is_moved_away(
 def _epochs(report: ReplicaReport) -> tuple[LeaderEpoch, PartitionEpoch]:
     """Sort key of metadata: the newest is the highest."""
     return report.leader_epoch, report.partition_epoch
-
-
-def _has_disk_of(ref: ReplicaRef, brokers: BrokerStates) -> bool:
-    """Whether the broker still has the disk of that session."""
-    broker = brokers.by_id.get(ref.broker_id)
-    return broker is not None and broker.has_disk_of(ref)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,8 +418,7 @@ class _Case:
         """Whether the broker still has the disk of that session, and the replica is undamaged: then
         only the last writes, which were in the page cache, may be missing."""
         is_damaged = (ref.broker_id, self.topic_id, self.state.partition) in self.brokers.damaged
-        broker = self.brokers.by_id.get(ref.broker_id)
-        return broker is not None and broker.has_disk_of(ref) and not is_damaged
+        return self.brokers.has_disk_of(ref) and not is_damaged
 
     def _length(self, ref: ReplicaRef) -> tuple[int, int, int]:
         """Sort key: the longest log is the highest; of equal ones, that of the first replica."""

@@ -161,7 +161,7 @@ def _sessions_used_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _not_waited_for_the_brokers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(broker_states, "_unchecked", lambda _world: iter(()))
+    patch.setattr(broker_states, "unchecked_brokers", lambda _world: iter(()))
 
 
 def _data_removed_with_the_switch(patch: pytest.MonkeyPatch) -> None:
